@@ -1,0 +1,219 @@
+"""The fits of every setting, at both levels, and the reasons where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import ndtr, ndtri
+
+from llm_variability.config import GREEDY
+from llm_variability.fits.coding import code_full_factorial, list_groups
+from llm_variability.fits.group_statistics import SETTING, summarise_groups
+from llm_variability.fits.profile import fit_profile
+from llm_variability.fits.random_intercept import (
+    GroupedOutcome,
+    RandomInterceptFit,
+    UnfittableError,
+    collapse_to_means,
+    standardise,
+)
+from llm_variability.tables import FITS, Design
+
+LEVELS = ("pairwise", "cell")
+"""What one observation is: a pair of texts, or the mean of a group's pairs in one block."""
+
+BACKENDS = ("profile", "statsmodels")
+
+GREEDY_REASON = "greedy anchor: all draws of a prompt are equal by construction"
+
+MIN_SD = 1e-6
+"""Standard deviation of cosines that the rounding of float32 unit vectors alone can make."""
+
+Setting = tuple[str, str | None]
+Fitter = Callable[[GroupedOutcome], RandomInterceptFit]
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """One setting's groups, all that the design asks for: blocks in order, groups within them."""
+
+    block_name: str
+    blocks: tuple[str, ...]
+    keys: list[tuple[str, ...]]
+    n_texts: np.ndarray
+    n_pairs: np.ndarray
+    mean: np.ndarray
+    within_ss: np.ndarray
+
+    def n_observations(self, level: str) -> int:
+        return int(self.n_pairs.sum() if level == "pairwise" else (self.n_pairs > 0).sum())
+
+    def n_blocks(self) -> int:
+        return len({key[0] for key, pairs in zip(self.keys, self.n_pairs, strict=True) if pairs})
+
+
+def find_backend(name: str) -> Fitter:
+    """Give the function that fits. Raises ValueError unless the name is one of `BACKENDS`."""
+    if name == "profile":
+        return fit_profile
+    if name == "statsmodels":
+        from llm_variability.fits.mixedlm import fit_mixedlm
+
+        return fit_mixedlm
+    raise ValueError(f"backend: {name!r} is none of {', '.join(BACKENDS)}")
+
+
+def fit_settings(
+    similarity: pl.DataFrame,
+    design: Design,
+    *,
+    study: str,
+    model: str,
+    measure: str,
+    backend: str = "profile",
+    settings: Iterable[Setting] = (),
+) -> pl.DataFrame:
+    """Fit `z ~ full factorial of the design + (1 | block)` by REML to each setting of a model.
+
+    At level `pairwise` z is the pairwise cosine, z-scored over all pairs of the setting; at level
+    `cell` it is the mean cosine of each block x group, z-scored over these means. Both divide by
+    the sample standard deviation (n - 1); `outcome_mean` and `outcome_sd` turn an estimate back
+    into cosines. p values and 95% intervals take the estimate as normal, as statsmodels does, so
+    `df` is null. Pairs share texts, so the pairwise p values are too small.
+
+    A fit that cannot be made is one row with a `reason` and no term, estimate or standard error.
+    That includes a setting in which any block x group of the design has fewer than two texts: a
+    fit on the rest would answer another question without saying so.
+
+    similarity: a SIMILARITY table of one model, all its settings.
+    settings: (temperature, top-p) that must have rows, even if the table has no text of them.
+    Returns a FITS table, by ascending temperature and top-p.
+    Raises ValueError for an unknown backend, a level that the design lacks, or a similarity table
+    that contradicts itself.
+    Source: homogeneity paper, section 2.4, equation (1), and appendix J for the cell means.
+    """
+    fitter = find_backend(backend)
+    statistics = summarise_groups(similarity, design)
+    blocks = design.blocks or tuple(sorted(statistics[design.block].unique()))
+    found = statistics.partition_by(SETTING, as_dict=True)
+    rows = []
+    for setting in sorted({*settings, *((key[0], key[1]) for key in found)}, key=_setting_order):
+        groups = _complete_groups(found.get(setting, statistics.clear()), design, blocks)
+        for level in LEVELS:
+            head = {
+                "study": study,
+                "model": model,
+                "measure": measure,
+                "temperature": setting[0],
+                "top_p": setting[1],
+                "level": level,
+                "n_observations": groups.n_observations(level),
+                "n_blocks": groups.n_blocks(),
+                "backend": backend,
+            }
+            try:
+                if setting[0] == GREEDY and design.greedy_is_anchor:
+                    raise UnfittableError(GREEDY_REASON)
+                estimates = _fit_level(groups, design, level, fitter)
+            except UnfittableError as error:
+                rows.append({**head, "converged": False, "reason": str(error)})
+            else:
+                rows.extend({**head, "converged": True, **each} for each in estimates)
+    empty = dict.fromkeys(FITS.columns)
+    return pl.DataFrame(
+        [{**empty, **row} for row in rows],
+        schema={name: column.dtype for name, column in FITS.columns.items()},
+    )
+
+
+def _setting_order(setting: Setting) -> tuple[float, float]:
+    temperature, top_p = setting
+    return float(temperature), -1.0 if top_p is None else float(top_p)
+
+
+def _complete_groups(statistics: pl.DataFrame, design: Design, blocks: tuple[str, ...]) -> _Groups:
+    keys = [(block, *group) for block in blocks for group in list_groups(design.factors)]
+    grid = pl.DataFrame(keys, schema=dict.fromkeys(design.columns, pl.String), orient="row")
+    complete = grid.join(statistics, on=design.columns, how="left", maintain_order="left")
+    return _Groups(
+        block_name=design.block,
+        blocks=blocks,
+        keys=keys,
+        n_texts=complete["n_texts"].fill_null(0).to_numpy(),
+        n_pairs=complete["n_pairs"].fill_null(0).to_numpy(),
+        mean=complete["mean_cosine"].to_numpy(),
+        within_ss=complete["within_ss"].to_numpy(),
+    )
+
+
+def _require_complete(groups: _Groups, design: Design) -> None:
+    if not groups.n_texts.any():
+        raise UnfittableError("no text was measured")
+    for position, factor in enumerate(design.factors, start=1):
+        present = {key[position] for key, n in zip(groups.keys, groups.n_texts, strict=True) if n}
+        absent = [level for level in factor.levels if level not in present]
+        if absent:
+            raise UnfittableError(f"no text was measured for {factor.name} {', '.join(absent)}")
+    small = [
+        f"{' / '.join(key)} ({n})"
+        for key, n in zip(groups.keys, groups.n_texts, strict=True)
+        if n < 2
+    ]
+    if small:
+        more = f" and {len(small) - 3} more" if len(small) > 3 else ""
+        raise UnfittableError(f"fewer than two texts in {', '.join(small[:3])}{more}")
+    if len(groups.blocks) < 2:
+        raise UnfittableError(
+            f"only one {groups.block_name}: its random intercept needs at least two"
+        )
+    if not (np.isfinite(groups.mean).all() and np.isfinite(groups.within_ss).all()):
+        raise UnfittableError("a cosine is not finite")
+
+
+def _fit_level(
+    groups: _Groups, design: Design, level: str, fitter: Fitter
+) -> list[Mapping[str, Any]]:
+    _require_complete(groups, design)
+    terms, coding = code_full_factorial(design.factors)
+    outcome = GroupedOutcome(
+        block=np.repeat(np.arange(len(groups.blocks)), len(coding)),
+        coding=np.tile(coding, (len(groups.blocks), 1)),
+        count=groups.n_pairs,
+        mean=groups.mean,
+        within_ss=groups.within_ss,
+    )
+    if level == "cell":
+        outcome = collapse_to_means(outcome)
+    scaled, mean, deviation = standardise(outcome)
+    if deviation < MIN_SD:
+        raise UnfittableError("no variance: all cosines are equal")
+    try:
+        fit = fitter(scaled)
+    except np.linalg.LinAlgError as error:
+        raise UnfittableError("singular: a matrix of the fit cannot be inverted") from error
+    if not fit.converged:
+        raise UnfittableError("no convergence: the search for the variances did not end")
+    if not (np.isfinite(fit.estimate).all() and np.isfinite(fit.std_error).all()):
+        raise UnfittableError("an estimate or its standard error is not finite")
+    statistic = fit.estimate / fit.std_error
+    margin = ndtri(0.975) * fit.std_error
+    return [
+        {
+            "term": term,
+            "estimate": float(fit.estimate[i]),
+            "std_error": float(fit.std_error[i]),
+            "statistic": float(statistic[i]),
+            "p_value": float(2 * ndtr(-abs(statistic[i]))),
+            "ci_low": float(fit.estimate[i] - margin[i]),
+            "ci_high": float(fit.estimate[i] + margin[i]),
+            "var_block": fit.var_block,
+            "var_residual": fit.var_residual,
+            "outcome_mean": mean,
+            "outcome_sd": deviation,
+        }
+        for i, term in enumerate(terms)
+    ]
