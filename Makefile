@@ -1,0 +1,53 @@
+# `make help` says what there is to do. Settings, each given as `make run NAME=value`:
+#   ENV=gpu             vLLM for CUDA, in .venv-gpu (default: cpu, in .venv)
+#   ARGS='...'          handed on to snakemake or pytest
+#   PYTHON=python3.11   the Python to make the environment with (3.11 or 3.12)
+#   TORCH_INDEX=...     the index to install torch from, such as PyTorch's CPU wheel index
+ENV ?= cpu
+PYTHON ?= python3
+ARGS ?=
+VENV := $(CURDIR)/$(if $(filter cpu,$(ENV)),.venv,.venv-$(ENV))
+
+# Where nobody named a Python, a supported one is looked for.
+INSTALL = $(PYTHON) envs/install.py --environment $(ENV) --venv $(VENV) \
+  $(if $(filter file,$(origin PYTHON)),--find-python)
+
+# Rules run `python`, which has to be the environment's.
+export PATH := $(VENV)/bin:$(PATH)
+ifdef TORCH_INDEX
+export TORCH_INDEX
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint install install-dev lock
+
+help:
+	@echo 'make run      install what is missing, run the default study, say where the report is'
+	@echo 'make test     install what is missing, run every test and check'
+	@echo 'make lint     ruff, mypy, snakefmt and snakemake --lint'
+	@echo 'make install  only install'
+	@echo 'make lock     solve the locks in envs/ again (UPGRADE=1: with the newest releases)'
+	@sed -n 's/^#   /  /p' Makefile
+
+run: install
+	@snakemake --cores all $(ARGS)
+	@if [ -f results/report.html ]; then echo 'Report: $(CURDIR)/results/report.html'; fi
+
+test: install-dev
+	@pytest $(ARGS)
+
+lint: install-dev
+	ruff check .
+	ruff format --check .
+	mypy
+	snakefmt --check workflow
+	snakemake --lint
+
+install:
+	@$(INSTALL)
+
+install-dev:
+	@$(INSTALL) --dev
+
+lock:
+	$(PYTHON) envs/lock.py $(if $(UPGRADE),--upgrade)
