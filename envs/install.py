@@ -15,6 +15,7 @@ an old Python gets its one line.
 """
 
 import argparse
+import contextlib
 import csv
 import fcntl
 import hashlib
@@ -24,6 +25,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ENVS = Path(__file__).resolve().parent
@@ -172,44 +174,29 @@ def run(what: str, command: "list[str]", lock: "int | None") -> None:
         sys.exit(f"{done.stdout}\nThis step of the install failed: {what}. The reason is above.")
 
 
-def take_lock() -> "int | None":
-    """Waits until no other install runs in this folder; the lock is held until this process ends.
+@contextlib.contextmanager
+def hold_lock() -> "Iterator[int | None]":
+    """Keeps two installs in this folder apart; the second one waits.
 
-    Gives its file descriptor, or None on a file system without locks.
+    Gives the lock's file descriptor, or None on a file system without locks.
     """
     folder = os.open(ENVS, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print("Another install is running in this folder; waiting for it.", flush=True)
-        fcntl.flock(folder, fcntl.LOCK_EX)
-    except OSError:
+        lock = folder
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Another install is running in this folder; waiting for it.", flush=True)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        except OSError:
+            lock = None
+        yield lock
+    finally:
         os.close(folder)
-        return None
-    return folder
 
 
-def install(environment: str, venv: Path, dev: bool) -> None:
-    """Completes `venv` and stamps it; does nothing where the stamp already matches."""
-    torch = read_torch_pin(environment)
-    base = [ENVS / f"{environment}.lock"]
-    locks = [*base, ENVS / "dev.lock"] if dev else base
-    stamps = {venv / f"installed-{environment}": compute_fingerprint(venv, base, torch)}
-    if dev:
-        stamps[venv / f"installed-{environment}-dev"] = compute_fingerprint(venv, locks, torch)
-
-    def is_done() -> bool:
-        return all(stamp.is_file() and stamp.read_text() == hash for stamp, hash in stamps.items())
-
-    if is_done():
-        return
-    lock = take_lock()
-    if is_done():
-        return
-    begun = time.monotonic()
-    print(f"Installing into {venv} (done once; a few minutes):", flush=True)
-    for stamp in venv.glob("installed-*"):
-        stamp.unlink()
+def complete(environment: str, venv: Path, locks: "list[Path]", lock: "int | None") -> None:
+    """Brings `venv`, in whatever state it is, to the one that the locks describe, and checks it."""
     if not is_usable(venv):
         run("virtual environment", [sys.executable, "-m", "venv", "--clear", str(venv)], lock)
         (venv / ".gitignore").write_text("*\n")
@@ -219,11 +206,11 @@ def install(environment: str, venv: Path, dev: bool) -> None:
         print(f"  incomplete, so installed again: {', '.join(forgotten)}")
 
     pip = [str(venv / "bin/python"), "-m", "pip", "install", "--disable-pip-version-check"]
-    if find_faults(site_packages, {"torch": torch}):
+    pins = {"torch": read_torch_pin(environment)}
+    if find_faults(site_packages, pins):
         index = os.environ.get("TORCH_INDEX")
         source = ["--index-url", index] if index else []
-        run(f"torch {torch}", [*pip, f"torch=={torch}", *source], lock)
-    pins = {}
+        run(f"torch {pins['torch']}", [*pip, f"torch=={pins['torch']}", *source], lock)
     for path in locks:
         pins.update(read_pins(path))
         what = f"{len(read_pins(path))} packages of {path.relative_to(PROJECT)}"
@@ -231,13 +218,37 @@ def install(environment: str, venv: Path, dev: bool) -> None:
     itself = ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT)]
     run("llm-variability", [*pip, *itself], lock)
 
-    faults = find_faults(site_packages, {**pins, "torch": torch})
+    faults = find_faults(site_packages, pins)
     if faults:
         listed = "\n".join(f"{name} {fault}" for name, fault in sorted(faults.items()))
         sys.exit(f"The install is not complete; run it again.\n{listed}")
-    for stamp, fingerprint in stamps.items():
-        stamp.write_text(fingerprint)
-    print(f"Installed and checked in {time.monotonic() - begun:.0f} s.", flush=True)
+
+
+def install(environment: str, venv: Path, dev: bool) -> None:
+    """Completes `venv` and stamps it; does nothing where the stamp already matches."""
+    torch = read_torch_pin(environment)
+    locks = [ENVS / f"{environment}.lock"]
+    stamps = {venv / f"installed-{environment}": compute_fingerprint(venv, locks, torch)}
+    if dev:
+        locks.append(ENVS / "dev.lock")
+        stamps[venv / f"installed-{environment}-dev"] = compute_fingerprint(venv, locks, torch)
+
+    def is_done() -> bool:
+        return all(stamp.is_file() and stamp.read_text() == hash for stamp, hash in stamps.items())
+
+    if is_done():
+        return
+    with hold_lock() as lock:
+        if is_done():
+            return
+        begun = time.monotonic()
+        print(f"Installing into {venv} (done once; a few minutes):", flush=True)
+        for stamp in venv.glob("installed-*"):
+            stamp.unlink()
+        complete(environment, venv, locks, lock)
+        for stamp, fingerprint in stamps.items():
+            stamp.write_text(fingerprint)
+        print(f"Installed and checked in {time.monotonic() - begun:.0f} s.", flush=True)
 
 
 def main():
