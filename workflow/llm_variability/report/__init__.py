@@ -1,0 +1,11 @@
+"""Stage 5, the report: tables as CSV, figures, and one self-contained HTML page.
+
+    python -m llm_variability.report heatmap    beta heatmap of one model
+    python -m llm_variability.report cosine     raw mean cosine by group and temperature
+    python -m llm_variability.report tables     every table of the page as CSV
+    python -m llm_variability.report page       the page
+
+`VERSION` is a parameter of the stage's rules: raise it when figures or tables change in substance.
+"""
+
+VERSION = "1"

@@ -1,0 +1,59 @@
+"""What the terms of a fit are called where people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from llm_variability.tables import Design
+
+SIGNIFICANCE = 0.05
+"""p-values below it carry an asterisk."""
+
+_INTERCEPTS = {"Intercept", "(Intercept)", "const"}
+_CODED = re.compile(r"(?P<factor>[^\[\]:]+)\[(?P<level>[^\[\]]*)\](?::|$)")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A fixed effect: its term in the fits table, and its name for people."""
+
+    term: str
+    label: str
+    is_interaction: bool
+
+
+def name_contrast(term: str, design: Design) -> Contrast:
+    """Name a term: `race[Asian]` is `Asian (vs. White)`, an interaction `Asian × woman`.
+
+    A term that is no coding of the design's factors keeps its own name.
+    """
+    references = {factor.name: factor.reference for factor in design.factors}
+    parts = [(match["factor"], match["level"]) for match in _CODED.finditer(term)]
+    covered = ":".join(f"{factor}[{level}]" for factor, level in parts) == term
+    if not covered or any(factor not in references for factor, _ in parts):
+        return Contrast(term, term, ":" in term)
+    if len(parts) == 1:
+        factor, level = parts[0]
+        return Contrast(term, f"{level} (vs. {references[factor]})", is_interaction=False)
+    return Contrast(term, " × ".join(level for _, level in parts), is_interaction=True)
+
+
+def list_contrasts(terms: Iterable[str | None], design: Design) -> list[Contrast]:
+    """List the contrasts among terms: main effects first, each once, without the intercept."""
+    distinct = dict.fromkeys(term for term in terms if term is not None and term not in _INTERCEPTS)
+    contrasts = [name_contrast(term, design) for term in distinct]
+    return sorted(contrasts, key=lambda contrast: contrast.is_interaction)
+
+
+def is_anchor(design: Design) -> pl.Expr:
+    """Tell the settings in which nothing is fitted by design: greedy decoding of some studies."""
+    return (pl.col("temperature") == "0") & pl.lit(design.greedy_is_anchor)
+
+
+def reference_note(design: Design) -> str:
+    """Say which levels are the references, as in `White and man`."""
+    return " and ".join(factor.reference for factor in design.factors)

@@ -1,0 +1,69 @@
+"""What the figures share: one look, and files that are the same bytes at every run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+matplotlib.use("Agg")
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells of every glyph it embeds
+
+INK = "#1d2433"
+MUTED = "#5b6475"
+RULE = "#c9ced8"
+
+_LOOK: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "hatch.color": "#b5bbc7",
+    "hatch.linewidth": 0.7,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "text.parse_math": False,  # a name with two dollar signs is a name
+    "svg.fonttype": "none",  # text stays text: small, searchable, editable
+    "svg.hashsalt": "llm-variability",
+    "pdf.fonttype": 42,  # TrueType, which journals ask for
+}
+
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw inside it to get the project's look."""
+    with matplotlib.rc_context(_LOOK):
+        yield
+
+
+def save_figure(figure: Figure, stem: Path, title: str) -> list[Path]:
+    """Write STEM.png, STEM.svg and STEM.pdf, each whole or not at all, free of dates."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    metadata: dict[str, dict[str, str | None]] = {
+        ".png": {"Title": title, "Software": None},
+        ".svg": {"Title": title, "Date": None, "Creator": None},
+        ".pdf": {"Title": title, "CreationDate": None, "Creator": None, "Producer": None},
+    }
+    paths = []
+    for suffix in SUFFIXES:
+        path = stem.parent / f"{stem.name}{suffix}"
+        temporary = path.parent / f".{path.name}.tmp"
+        with figure_style():
+            figure.savefig(temporary, format=suffix[1:], dpi=200, metadata=metadata[suffix])
+        os.replace(temporary, path)
+        paths.append(path)
+    return paths

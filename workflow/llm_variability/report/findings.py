@@ -1,0 +1,280 @@
+"""What the numbers say: counts of significant settings, alarms, and sentences about both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from llm_variability.config import GREEDY, cell_name
+from llm_variability.report.contrasts import SIGNIFICANCE, Contrast, is_anchor
+from llm_variability.report.wording import listing, percent, quantity, signed
+from llm_variability.tables import Design
+
+THRESHOLDS = {
+    "empty": 0.05,
+    "truncated": 0.20,
+    "no_answer": 0.05,
+    "error": 0.0,
+    "identical": 0.20,
+}
+"""Shares above which the page raises an alarm: of a cell's draws, and for `identical` of its
+prompts with two measured texts or more, at temperatures above 0."""
+
+CAUTION = (
+    "At the pairwise level every text stands in many pairs, and the p-values treat these pairs as"
+    " independent: they overstate significance and are upper bounds. Direction and size of the"
+    " estimate are the evidence; the cell level, one mean a group and block, is the inference"
+    " that does not suffer from it."
+)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Over the settings of one model, encoder, level and contrast: how many are significant."""
+
+    settings: int
+    positive: int
+    negative: int
+    mean_estimate: float
+    same_sign: int
+
+    @property
+    def significant(self) -> int:
+        return self.positive + self.negative
+
+
+def usable_fits(fits: pl.DataFrame, design: Design) -> pl.DataFrame:
+    """Keep the estimates that can be relied on, of settings in which something is fitted."""
+    return fits.filter(~is_anchor(design), pl.col("converged"), pl.col("estimate").is_not_null())
+
+
+def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, str, str], Signal]:
+    """Count the significant settings by (measure, model, level, term).
+
+    `same_sign` counts the settings whose estimate has the sign of the mean.
+    """
+    significant = pl.col("p_value") < SIGNIFICANCE
+    estimate = pl.col("estimate")
+    counted = (
+        usable_fits(fits, design)
+        .group_by(["measure", "model", "level", "term"], maintain_order=True)
+        .agg(
+            pl.len().alias("settings"),
+            (significant & (estimate > 0)).sum().alias("positive"),
+            (significant & (estimate < 0)).sum().alias("negative"),
+            estimate.mean().alias("mean_estimate"),
+            (estimate.sign() == estimate.mean().sign()).sum().alias("same_sign"),
+        )
+    )
+    return {
+        (row["measure"], row["model"], row["level"], row["term"]): Signal(
+            row["settings"],
+            row["positive"],
+            row["negative"],
+            row["mean_estimate"],
+            row["same_sign"],
+        )
+        for row in counted.iter_rows(named=True)
+    }
+
+
+def _direction(signal: Signal) -> str:
+    if not signal.significant:
+        return ""
+    if not signal.negative:
+        return ", each time more homogeneous"
+    if not signal.positive:
+        return ", each time less homogeneous"
+    return f", {signal.positive:,} times more and {signal.negative:,} times less homogeneous"
+
+
+def describe_signal(signal: Signal) -> str:
+    """Say in how many settings a contrast is significant, and in which direction."""
+    return (
+        f"significant in {signal.significant:,} of {quantity(signal.settings, 'setting')}"
+        f"{_direction(signal)} (mean β {signed(signal.mean_estimate)})"
+    )
+
+
+def describe_contrast(contrast: Contrast, signals: dict[str, list[Signal]]) -> str:
+    """Say what became of a contrast over all models: a sentence, level by level.
+
+    signals: by level, one of each model that has one.
+    """
+    parts = []
+    for level, of_models in signals.items():
+        total = Signal(
+            sum(each.settings for each in of_models),
+            sum(each.positive for each in of_models),
+            sum(each.negative for each in of_models),
+            0.0,
+            0,
+        )
+        unit = "settings" if len(of_models) == 1 else "model settings"
+        parts.append(
+            f"at the {level} level in {total.significant:,} of {total.settings:,}"
+            f" {unit}{_direction(total)}"
+        )
+    return f"{contrast.label}: significant (p < .05) {'; '.join(parts)}."
+
+
+def describe_heatmap(
+    contrasts: list[Contrast], signals: dict[str, Signal], model: str, level: str, encoder: str
+) -> str:
+    """Say what a heatmap shows, for those who do not see it. signals: by term."""
+    found = [
+        f"{contrast.label} {describe_signal(signals[contrast.term])}"
+        for contrast in contrasts
+        if contrast.term in signals and not contrast.is_interaction
+    ]
+    head = f"Heatmap of β by temperature and top-p, {model}, {level} level, {encoder}"
+    return f"{head}. {'; '.join(found)}." if found else f"{head}: no fit could be made."
+
+
+def describe_cosine(means: pl.DataFrame, design: Design, model: str, encoder: str) -> str:
+    """Say how the mean cosine goes with temperature, and which group is highest at the top."""
+    sampled = means.drop_nulls("mean_cosine").filter(pl.col("temperature") != GREEDY)
+    head = f"Mean pairwise cosine by group and temperature, {model}, {encoder}"
+    if not sampled.height:
+        return f"{head}: no group has two texts to compare at a temperature above 0."
+    overall = (
+        sampled.group_by(pl.col("temperature").cast(pl.Float64))
+        .agg(pl.col("mean_cosine").mean())
+        .sort("temperature")
+    )
+    low, high = overall.row(0), overall.row(-1)
+    course = (
+        f"over all groups {signed(low[1])} at temperature {low[0]:g}"
+        if low[0] == high[0]
+        else f"over all groups {signed(low[1])} at temperature {low[0]:g}"
+        f" and {signed(high[1])} at {high[0]:g}"
+    )
+    first = design.factors[0].name
+    ends = (
+        sampled.filter(pl.col("temperature").cast(pl.Float64) == high[0])
+        .group_by(first, maintain_order=True)
+        .agg(pl.col("mean_cosine").mean())
+        .sort("mean_cosine")
+    )
+    spread = (
+        f"; there, {ends[first][-1]} is highest ({signed(ends['mean_cosine'][-1])})"
+        f" and {ends[first][0]} lowest ({signed(ends['mean_cosine'][0])})"
+        if ends.height > 1
+        else ""
+    )
+    return f"{head}: {course}{spread}."
+
+
+def describe_draws(cells: pl.DataFrame) -> str:
+    """Say how many draws were made, and how many cannot be measured or were cut."""
+    draws = int(cells["draws"].sum())
+    prompts = max(cells["prompts"].to_list(), default=0)
+    models = cells["model"].unique(maintain_order=True).to_list()
+    settings = cells.select("temperature", "top_p").unique().height
+    words = {
+        "empty": "empty",
+        "truncated": "cut at the token limit",
+        "no_answer": "without a final answer",
+        "error": "refused by the server",
+    }
+    parts = []
+    for status, word in words.items():
+        count = int(cells[status].sum())
+        if count or status in ("empty", "truncated"):
+            share = f" ({percent(count / draws)})" if draws and count else ""
+            parts.append(f"{count:,}{share} {'was' if count == 1 else 'were'} {word}")
+    return (
+        f"{quantity(len(models), 'model')} ({listing(models)}) answered"
+        f" {quantity(prompts, 'prompt')} at"
+        f" {quantity(settings, 'decoding setting')}: {quantity(draws, 'draw')} in all."
+        f" Of these, {listing(parts)}."
+    )
+
+
+def describe_determinism(row: dict[str, int | str]) -> str:
+    """Say whether greedy decoding was deterministic: the noise floor."""
+    model, repeated = row["model"], int(row["repeated_prompts"])
+    if not repeated:
+        return (
+            f"{model}: at temperature 0 no prompt has two measured texts, so nothing tells whether"
+            " greedy decoding is deterministic here."
+        )
+    varying = int(row["varying_prompts"])
+    return (
+        f"{model}: {varying:,} of {quantity(repeated, 'prompt')} drawn more than once gave more"
+        f" than one text at temperature 0"
+        + (
+            ": greedy decoding is not deterministic here, and this is the noise floor."
+            if varying
+            else "; greedy decoding was deterministic here."
+        )
+    )
+
+
+def find_alarms(cell: dict[str, int | str | None]) -> dict[str, float]:
+    """Find the shares of one cell that are above their threshold."""
+    draws = int(cell["draws"] or 0)
+    shares = {
+        status: int(cell[status] or 0) / draws
+        for status in ("empty", "truncated", "no_answer", "error")
+        if draws
+    }
+    if cell["temperature"] != GREEDY and cell["repeated_prompts"]:
+        shares["identical"] = int(cell["identical_prompts"] or 0) / int(cell["repeated_prompts"])
+    return {name: share for name, share in shares.items() if share > THRESHOLDS[name]}
+
+
+ALARM_WORDS = {
+    "empty": "empty draws",
+    "truncated": "draws cut at the token limit",
+    "no_answer": "draws without a final answer",
+    "error": "draws refused by the server",
+    "identical": "prompts whose draws are all the same text",
+}
+
+
+def describe_alarms(cells: pl.DataFrame) -> Iterator[str]:
+    """Say, a line a model and kind, in which cells a share is above its threshold."""
+    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for cell in cells.iter_rows(named=True):
+        for name, share in find_alarms(cell).items():
+            found.setdefault((cell["model"], name), []).append((cell["cell"], share))
+    for (model, name), places in found.items():
+        worst = max(places, key=lambda place: place[1])
+        yield (
+            f"{model}: {ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in"
+            f" {quantity(len(places), 'cell')}; most in {worst[0]} ({percent(worst[1])})."
+        )
+
+
+def list_failures(fits: pl.DataFrame, design: Design) -> list[dict[str, str | int]]:
+    """List the fits that could not be made or relied on, those alike in one row.
+
+    Settings in which nothing is fitted by design are no failures.
+    """
+    failed = (
+        fits.filter(~is_anchor(design), pl.col("term").is_null() | ~pl.col("converged"))
+        .with_columns(pl.col("reason").fill_null("the fit did not converge"))
+        .unique(
+            ["model", "measure", "level", "temperature", "top_p", "reason"], maintain_order=True
+        )
+    )
+    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    for model, measure, level, reason, temperature, top_p in failed.select(
+        "model", "measure", "level", "reason", "temperature", "top_p"
+    ).iter_rows():
+        cells = grouped.setdefault((model, measure, level, reason), [])
+        cells.append(cell_name(temperature, top_p))
+    return [
+        {
+            "model": model,
+            "measure": measure,
+            "level": level,
+            "reason": reason,
+            "settings": len(cells),
+            "cells": ", ".join(cells),
+        }
+        for (model, measure, level, reason), cells in grouped.items()
+    ]

@@ -1,0 +1,307 @@
+"""The beta heatmap of one model: temperature by top-p, one panel a contrast.
+
+Source: homogeneity-bias-robustness, appendix E.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from llm_variability.report.contrasts import (
+    SIGNIFICANCE,
+    Contrast,
+    is_anchor,
+    list_contrasts,
+    reference_note,
+)
+from llm_variability.report.figures import INK, MUTED, figure_style
+from llm_variability.report.wording import signed
+from llm_variability.tables import Design
+
+Array = npt.NDArray[np.float64]
+
+COLOURS = "RdBu_r"
+LEVELS = {
+    "pairwise": "one observation a pair of texts",
+    "cell": "one observation a group × {block} mean",
+}
+
+_CELL_HEIGHT = 0.38
+_CELL_WIDTH = 0.53
+_PANEL_MIN_WIDTH = 1.65
+_PANELS_WIDTH = 7.6
+_GAP = 0.22
+_LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 1.25, 1.05, 0.60
+_ROW_GAP = 0.78
+_SECONDARY = 0.82
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One contrast over the grid: (temperatures, top-ps) arrays, NaN where there is no fit."""
+
+    contrast: Contrast
+    estimate: Array
+    p_value: Array
+    reliable: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The axes of a heatmap, and its panels."""
+
+    temperatures: list[str]
+    top_ps: list[str]
+    panels: list[Panel]
+
+    @property
+    def limit(self) -> float:
+        """The largest absolute estimate: the colour scale runs from its negative to it."""
+        sizes = [np.nanmax(np.abs(each.estimate)) for each in self.panels if self._any(each)]
+        return max([float(size) for size in sizes], default=0.0) or 0.1
+
+    @staticmethod
+    def _any(panel: Panel) -> bool:
+        return bool(np.isfinite(panel.estimate).any())
+
+
+def arrange_grid(fits: pl.DataFrame, design: Design) -> Grid:
+    """Lay the fits of one model, measure and level out over temperature x top-p.
+
+    Settings in which nothing is fitted by design have no row. Greedy decoding, where it is
+    fitted, has one fit, shown under every top-p.
+    """
+    fits = fits.filter(~is_anchor(design))
+    temperatures = sorted(fits["temperature"].unique(), key=float)
+    top_ps = sorted(fits["top_p"].drop_nulls().unique(), key=float) or ["any"]
+    rows = {text: index for index, text in enumerate(temperatures)}
+    columns = {text: [index] for index, text in enumerate(top_ps)}
+    everywhere = list(range(len(top_ps)))
+    shape = (len(temperatures), len(top_ps))
+
+    panels = []
+    for contrast in list_contrasts(fits["term"], design):
+        estimate, p_value = np.full(shape, np.nan), np.full(shape, np.nan)
+        reliable = np.ones(shape, dtype=bool)
+        of_term = fits.filter(pl.col("term") == contrast.term)
+        for temperature, top_p, beta, p, converged in of_term.select(
+            "temperature", "top_p", "estimate", "p_value", "converged"
+        ).iter_rows():
+            where = (rows[temperature], everywhere if top_p is None else columns[top_p])
+            estimate[where] = np.nan if beta is None else beta
+            p_value[where] = np.nan if p is None else p
+            reliable[where] = converged
+        panels.append(Panel(contrast, estimate, p_value, reliable))
+    return Grid(temperatures, top_ps, panels)
+
+
+def describe_cell(estimate: float, p_value: float, reliable: bool) -> str:
+    """Write what stands in a cell: `0.31*`, a dagger for a fit not to be relied on, or a dash."""
+    if math.isnan(estimate):
+        return "–"
+    if not reliable:
+        return f"{signed(estimate)}†"
+    return f"{signed(estimate)}*" if p_value < SIGNIFICANCE else signed(estimate)
+
+
+def _text_colour(rgba: Array) -> str:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgba[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "white" if luminance < 0.22 else INK
+
+
+def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMesh:
+    height, width = panel.estimate.shape
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(panel.estimate),
+        cmap=COLOURS,
+        vmin=-grid.limit,
+        vmax=grid.limit,
+        edgecolors="white",
+        linewidth=1.2,
+    )
+    fill = mesh.to_rgba(np.nan_to_num(panel.estimate))
+    size = 8.5 * (_SECONDARY if secondary else 1)
+    for (row, column), estimate in np.ndenumerate(panel.estimate):
+        reliable = bool(panel.reliable[row, column])
+        if math.isnan(estimate):
+            axes.add_patch(
+                Rectangle(
+                    (column, row),
+                    1,
+                    1,
+                    facecolor="#eceef2",
+                    edgecolor="#b5bbc7",
+                    hatch="////",
+                    linewidth=0,
+                )
+            )
+        text = describe_cell(estimate, float(panel.p_value[row, column]), reliable)
+        axes.text(
+            column + 0.5,
+            row + 0.5,
+            text,
+            ha="center",
+            va="center",
+            fontsize=size,
+            fontweight="bold" if text.endswith("*") else "normal",
+            color=INK if math.isnan(estimate) else _text_colour(fill[row, column]),
+        )
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    axes.set_xticks(np.arange(width) + 0.5, grid.top_ps, fontsize=size)
+    axes.set_yticks(np.arange(height) + 0.5, grid.temperatures, fontsize=size)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title(
+        panel.contrast.label,
+        fontsize=8.5 if secondary else 10,
+        fontweight="normal" if secondary else "bold",
+        color=MUTED if secondary else INK,
+        loc="left",
+        pad=5,
+    )
+    return mesh
+
+
+def _headings(figure: Figure, titles: tuple[str, str], height: float) -> None:
+    figure.text(
+        0.15 / figure.get_figwidth(),
+        1 - 0.12 / height,
+        titles[0],
+        fontsize=13,
+        fontweight="bold",
+        va="top",
+        ha="left",
+    )
+    figure.text(
+        0.15 / figure.get_figwidth(),
+        1 - 0.42 / height,
+        titles[1],
+        fontsize=8.5,
+        color=MUTED,
+        va="top",
+        ha="left",
+        linespacing=1.35,
+    )
+
+
+def _no_fit_figure(fits: pl.DataFrame, titles: tuple[str, str]) -> Figure:
+    reasons = fits["reason"].drop_nulls().value_counts(sort=True).iter_rows()
+    lines = ["No fit could be made, so there is nothing to colour.", ""]
+    for reason, count in list(reasons)[:6]:
+        times = "1 setting" if count == 1 else f"{count} settings"
+        lines += textwrap.wrap(f"{times}: {reason}", 84, subsequent_indent="    ")
+    height = 1.5 + 0.19 * len(lines)
+    figure = Figure(figsize=(7.5, height))
+    _headings(figure, titles, height)
+    figure.text(0.02, 1 - 1.05 / height, "\n".join(lines), va="top", fontsize=9.5, linespacing=1.4)
+    return figure
+
+
+def _rows_of(panels: list[Panel], panel_width: float) -> list[list[Panel]]:
+    """Break panels into as few rows as fit the width, about equally long."""
+    fitting = max(1, int((_PANELS_WIDTH + _GAP) / (panel_width + _GAP)))
+    length = math.ceil(len(panels) / max(1, math.ceil(len(panels) / fitting)))
+    return [panels[at : at + length] for at in range(0, len(panels), max(1, length))]
+
+
+def _draw_scale(figure: Figure, mesh: QuadMesh, box: tuple[float, float, float, float]) -> None:
+    axes = figure.add_axes(box)
+    figure.colorbar(mesh, cax=axes)
+    axes.tick_params(length=2, labelsize=8)
+    axes.yaxis.set_major_formatter(lambda value, _: signed(value, 2))
+    axes.locator_params(nbins=5)
+    axes.set_ylabel("β (SD of cosine)\nred: more homogeneous", fontsize=8, color=MUTED)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _notes(grid: Grid) -> str:
+    notes = []
+    if not all(np.isfinite(panel.estimate).all() for panel in grid.panels):
+        notes.append("hatched: no fit could be made")
+    if not all(panel.reliable.all() for panel in grid.panels):
+        notes.append("†: the fit did not converge")
+    if any(panel.contrast.is_interaction for panel in grid.panels):
+        notes.append("small panels: interactions, added to the sum of their parts")
+    return "; ".join(notes)
+
+
+def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
+    """Place the panels, all sizes in inches: main effects in rows, interactions smaller below."""
+    main = [panel for panel in grid.panels if not panel.contrast.is_interaction]
+    secondary = [panel for panel in grid.panels if panel.contrast.is_interaction]
+    panel_width = max(_CELL_WIDTH * len(grid.top_ps), _PANEL_MIN_WIDTH)
+    panel_height = _CELL_HEIGHT * len(grid.temperatures)
+    secondary_rows = _rows_of(secondary, _SECONDARY * panel_width)
+    layout = [(row, 1.0) for row in _rows_of(main, panel_width)]
+    layout += [(row, _SECONDARY) for row in secondary_rows]
+    widths = [scale * len(row) * panel_width + _GAP * (len(row) - 1) for row, scale in layout]
+    beside_scale = max(widths[: len(layout) - len(secondary_rows)] or widths)
+    width = max(_LEFT + beside_scale + _RIGHT, _LEFT + max(widths) + 0.2, 6.4)
+    panels_height = sum(scale * panel_height for _, scale in layout)
+    height = _TOP + panels_height + _ROW_GAP * (len(layout) - 1) + _BOTTOM
+
+    figure = Figure(figsize=(width, height))
+    _headings(figure, titles, height)
+    top = height - _TOP
+    for row, scale in layout:
+        bottom = top - scale * panel_height
+        for index, panel in enumerate(row):
+            left = _LEFT + index * (scale * panel_width + _GAP)
+            axes = figure.add_axes(
+                (
+                    left / width,
+                    bottom / height,
+                    scale * panel_width / width,
+                    scale * panel_height / height,
+                )
+            )
+            mesh = _draw_panel(axes, panel, grid, secondary=scale < 1)
+            axes.set_xlabel("top-p", fontsize=8, color=MUTED, labelpad=2)
+            if index:
+                axes.set_yticklabels([])
+            else:
+                axes.set_ylabel("temperature", fontsize=8, color=MUTED)
+        top = bottom - _ROW_GAP
+
+    bar_height = min(max(panel_height, 1.5), height - _TOP - _BOTTOM)
+    bar_left = (_LEFT + beside_scale + 0.25) / width
+    bar_bottom = (height - _TOP - bar_height) / height
+    _draw_scale(figure, mesh, (bar_left, bar_bottom, 0.14 / width, bar_height / height))
+    figure.text(0.15 / width, 0.10 / height, _notes(grid), fontsize=7.5, color=MUTED)
+    return figure
+
+
+def draw_heatmap(
+    fits: pl.DataFrame, design: Design, model: str, level: str, measure: str
+) -> Figure:
+    """Draw the heatmap of one model, measure and level.
+
+    fits: the rows of the fits table of that model, measure and level; may hold no estimate, and
+    then the figure says so.
+    """
+    unit = LEVELS.get(level, "").format(block=design.block)
+    titles = (
+        model,
+        f"Homogeneity bias by temperature and top-p · {level} level"
+        f"{f' ({unit})' if unit else ''}\n"
+        f"{measure} · * p < .05 · reference: {reference_note(design)}",
+    )
+    with figure_style():
+        grid = arrange_grid(fits, design)
+        if any(np.isfinite(panel.estimate).any() for panel in grid.panels):
+            return _draw_grid(grid, titles)
+        return _no_fit_figure(fits.filter(~is_anchor(design)), titles)

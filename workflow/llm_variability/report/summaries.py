@@ -1,0 +1,234 @@
+"""The tables behind the page, made from the stages' tables and kept as CSV."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from llm_variability.config import GREEDY, cell_name
+from llm_variability.tables import (
+    COUNTS,
+    FITS,
+    SIMILARITY,
+    STATUSES,
+    Design,
+    read_metadata,
+    read_table,
+)
+
+_SETTING: dict[str, Any] = {
+    "study": pl.String,
+    "model": pl.String,
+    "temperature": pl.String,
+    "top_p": pl.String,
+}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "fits": {name: column.dtype for name, column in FITS.columns.items()},
+    "mean_cosine": {
+        **_SETTING,
+        "encoder": pl.String,
+        "mean_cosine": pl.Float64,
+        "texts": pl.Int64,
+        "pairs": pl.Int64,
+    },
+    "draw_counts": {
+        **_SETTING,
+        "cell": pl.String,
+        "prompts": pl.Int64,
+        "draws": pl.Int64,
+        **dict.fromkeys(STATUSES, pl.Int64),
+        "distinct_texts": pl.Int64,
+        "completion_tokens": pl.Int64,
+        "empty_share": pl.Float64,
+        "truncated_share": pl.Float64,
+        "repeated_prompts": pl.Int64,
+        "identical_prompts": pl.Int64,
+    },
+    "determinism": {
+        "study": pl.String,
+        "model": pl.String,
+        "prompts": pl.Int64,
+        "repeated_prompts": pl.Int64,
+        "varying_prompts": pl.Int64,
+        "draws": pl.Int64,
+    },
+}
+"""Columns of each CSV file; `mean_cosine` has the study's factors as well."""
+
+_IN_GRID_ORDER = [
+    pl.col("temperature").cast(pl.Float64),
+    pl.col("top_p").cast(pl.Float64),
+]
+
+
+def _in_grid_order(frame: pl.DataFrame, *then: str) -> pl.DataFrame:
+    return frame.sort([*_IN_GRID_ORDER, *then], nulls_last=False, maintain_order=True)
+
+
+def mean_cosine_by_group(similarity: pl.DataFrame, design: Design) -> pl.DataFrame:
+    """Mean cosine over the pairs of each group in each setting, blocks pooled.
+
+    similarity: a row a text. A group is a combination of the factors' levels; texts are compared
+    inside one block x group only, so that the mean of a group is sum(cosine_sum) / sum(n_mates),
+    every pair standing twice in both. It is null where there is no pair.
+    Returns temperature, top_p, the factors, mean_cosine, texts, pairs.
+    """
+    factors = [factor.name for factor in design.factors]
+    ranks = [
+        pl.col(factor.name)
+        .replace_strict({level: at for at, level in enumerate(factor.levels)}, default=None)
+        .alias(f"rank {factor.name}")
+        for factor in design.factors
+    ]
+    mates = pl.col("n_mates").cast(pl.Int64).sum()
+    means = (
+        similarity.group_by(["temperature", "top_p", *factors], maintain_order=True)
+        .agg(
+            pl.when(mates > 0).then(pl.col("cosine_sum").sum() / mates).alias("mean_cosine"),
+            pl.len().cast(pl.Int64).alias("texts"),
+            (mates // 2).alias("pairs"),
+        )
+        .with_columns(ranks)
+    )
+    return _in_grid_order(means, *(f"rank {name}" for name in factors)).select(
+        "temperature", "top_p", *factors, "mean_cosine", "texts", "pairs"
+    )
+
+
+def count_draws(counts: pl.DataFrame, truncated_are_measured: bool = True) -> pl.DataFrame:
+    """Add the counts of a cell's prompts up: a row a setting, in the grid's order.
+
+    `repeated_prompts` have two measured texts or more; `identical_prompts` are those of them
+    whose texts are all the same. `distinct_texts` is a sum over prompts.
+    """
+    measured = pl.col("ok") + (pl.col("truncated") if truncated_are_measured else 0)
+    repeated = measured > 1
+    draws = pl.col("draws").sum()
+    cells = counts.group_by(["temperature", "top_p"], maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("prompts"),
+        draws.cast(pl.Int64).alias("draws"),
+        *(pl.col(status).cast(pl.Int64).sum() for status in STATUSES),
+        pl.col("distinct_texts").cast(pl.Int64).sum(),
+        pl.col("completion_tokens").sum(),
+        pl.when(draws > 0).then(pl.col("empty").sum() / draws).alias("empty_share"),
+        pl.when(draws > 0).then(pl.col("truncated").sum() / draws).alias("truncated_share"),
+        repeated.sum().cast(pl.Int64).alias("repeated_prompts"),
+        (repeated & (pl.col("distinct_texts") == 1))
+        .sum()
+        .cast(pl.Int64)
+        .alias("identical_prompts"),
+    )
+    names = [
+        cell_name(temperature, top_p)
+        for temperature, top_p in cells.select("temperature", "top_p").iter_rows()
+    ]
+    return _in_grid_order(cells.with_columns(pl.Series("cell", names, dtype=pl.String)))
+
+
+def measure_determinism(cells: pl.DataFrame) -> pl.DataFrame:
+    """Count, at temperature 0, the prompts that gave more than one text.
+
+    cells: rows of the draw counts. Returns no row for a model without greedy decoding.
+    """
+    return cells.filter(pl.col("temperature") == GREEDY).select(
+        "study",
+        "model",
+        "prompts",
+        "repeated_prompts",
+        (pl.col("repeated_prompts") - pl.col("identical_prompts")).alias("varying_prompts"),
+        "draws",
+    )
+
+
+def _labelled(frame: pl.DataFrame, **labels: str) -> pl.DataFrame:
+    return frame.with_columns(pl.lit(value, pl.String).alias(key) for key, value in labels.items())
+
+
+def _joined(frames: Iterable[pl.DataFrame], name: str) -> pl.DataFrame:
+    schema = SCHEMAS[name]
+    parts = [pl.DataFrame(schema=schema), *frames]
+    joined = pl.concat(parts, how="diagonal_relaxed")
+    factors = [column for column in joined.columns if column not in schema]
+    leading = [
+        column
+        for column in ("study", "model", "encoder", "cell", "temperature", "top_p")
+        if column in schema
+    ]
+    if name == "fits":
+        return joined.select([*schema])
+    return joined.select([*leading, *factors, *(key for key in schema if key not in leading)])
+
+
+def encoder_of(path: Path) -> str:
+    """Name the encoder of a similarity table: what its metadata say, else its file's name."""
+    return str(read_metadata(path).get("encoder", path.stem))
+
+
+def collect_tables(
+    fits: Sequence[Path], similarity: Sequence[Path], counts: Sequence[Path]
+) -> dict[str, pl.DataFrame]:
+    """Read the stages' tables of all studies and models, and make the page's tables of them.
+
+    Rows keep the order of the files. Returns fits, mean_cosine, draw_counts and determinism.
+    """
+    means = []
+    for path in similarity:
+        metadata = read_metadata(path)
+        design = Design.from_json(metadata["design"])
+        means.append(
+            _labelled(
+                mean_cosine_by_group(read_table(path, SIMILARITY), design),
+                study=metadata["study"],
+                model=metadata["model"],
+                encoder=encoder_of(path),
+            )
+        )
+    cells = []
+    for path in counts:
+        metadata = read_metadata(path)
+        counted = count_draws(
+            read_table(path, COUNTS), bool(metadata.get("include_truncated", True))
+        )
+        cells.append(_labelled(counted, study=metadata["study"], model=metadata["model"]))
+    draw_counts = _joined(cells, "draw_counts")
+    return {
+        "fits": _joined((read_table(path, FITS) for path in fits), "fits"),
+        "mean_cosine": _joined(means, "mean_cosine"),
+        "draw_counts": draw_counts,
+        "determinism": _joined([measure_determinism(draw_counts)], "determinism"),
+    }
+
+
+def write_tables(tables: dict[str, pl.DataFrame], folder: Path) -> None:
+    """Write each table to FOLDER/NAME.csv, whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        temporary = folder / f".{name}.csv.tmp"
+        table.write_csv(temporary)
+        os.replace(temporary, folder / f"{name}.csv")
+
+
+def read_tables(paths: Sequence[Path]) -> dict[str, pl.DataFrame]:
+    """Read back the files that `write_tables` wrote.
+
+    Raises ValueError if one of the tables is missing or a file is none of them.
+    """
+    by_name = {path.stem: path for path in paths}
+    tables = {}
+    for name, schema in SCHEMAS.items():
+        if name not in by_name:
+            raise ValueError(f"the table {name}.csv is missing; given: {', '.join(by_name)}")
+        table = pl.read_csv(by_name[name], infer_schema=False)
+        if missing := schema.keys() - set(table.columns):
+            raise ValueError(
+                f"{by_name[name]}: is no {name} table; missing columns: {sorted(missing)}"
+            )
+        tables[name] = table.with_columns(
+            (pl.col(key) == "true") if dtype == pl.Boolean else pl.col(key).cast(dtype)
+            for key, dtype in schema.items()
+        )
+    return tables
