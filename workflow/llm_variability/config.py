@@ -14,7 +14,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -108,7 +108,11 @@ NAME_RULE = "letters, digits, '.', '_' and '-', beginning with a letter or digit
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
+
+    def to_json(self, fields: Collection[str] | None = None) -> str:
+        """Write the section, or some of its fields, as one line of JSON."""
+        return self.model_dump_json(include=set(fields) if fields is not None else None)
 
 
 class _Weights(_Section):
@@ -641,11 +645,15 @@ def schema_json() -> str:
 
 
 def main() -> None:
-    wanted = sys.argv[1:]
     writers = {"default": default_yaml, "schema": schema_json}
-    if len(wanted) != 1 or wanted[0] not in writers:
-        sys.exit("usage: python -m llm_variability.config default|schema")
-    sys.stdout.write(writers[wanted[0]]())
+    match sys.argv[1:]:
+        case [name] if name in writers:
+            sys.stdout.write(writers[name]())
+        case ["record", settings, output]:
+            merged = Settings.model_validate_json(settings).model_dump(mode="json")
+            Path(output).write_text(yaml.safe_dump(merged, sort_keys=False, allow_unicode=True))
+        case _:
+            sys.exit("usage: python -m llm_variability.config default|schema|record JSON FILE")
 
 
 if __name__ == "__main__":

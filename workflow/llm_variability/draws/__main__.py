@@ -1,0 +1,98 @@
+"""python -m llm_variability.draws generate|count ...: make one cell's draws; count a model's."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import polars as pl
+
+from llm_variability.config import Model, parse_cell
+from llm_variability.draws.cells import draw_cell, make_cell, tabulate_draws
+from llm_variability.draws.counts import count_draws
+from llm_variability.draws.journal import Journal, fingerprint, read_journal
+from llm_variability.logs import stage_log, stage_parser
+from llm_variability.tables import (
+    COUNTS,
+    DRAWS,
+    STIMULI,
+    Design,
+    read_metadata,
+    read_table,
+    write_table,
+)
+
+
+def generate(arguments: argparse.Namespace) -> None:
+    stimuli = read_metadata(arguments.stimuli)
+    temperature, top_p = parse_cell(arguments.cell)
+    cell = make_cell(
+        study=arguments.study,
+        model_name=arguments.model,
+        model=Model.model_validate(json.loads(arguments.settings)),
+        manifest=json.loads(arguments.manifest.read_text(encoding="utf-8")),
+        prompts=read_table(arguments.stimuli, STIMULI),
+        temperature=temperature,
+        top_p=top_p,
+        max_new_tokens=arguments.max_new_tokens,
+        seed=arguments.seed,
+    )
+    identity = cell.identity()
+    name = f"{arguments.output.stem}.{fingerprint(identity)}.jsonl"
+    with Journal(arguments.output.with_name("journals") / name) as journal:
+        draw_cell(cell, journal, arguments.engine_log)
+        sessions = read_journal(journal.path).sessions
+        columns = Design.from_json(stimuli["design"]).columns
+        metadata = {
+            "study": arguments.study,
+            "model": arguments.model,
+            "temperature": temperature,
+            "top_p": top_p,
+            "seed": arguments.seed,
+            "sampling": cell.sampling.to_json(),
+            "identity": identity,
+            "manifest": dict(cell.manifest),
+            "sessions": sessions,
+            "design": stimuli["design"],
+        }
+        write_table(tabulate_draws(cell, journal, columns), arguments.output, DRAWS, metadata)
+
+
+def count(arguments: argparse.Namespace) -> None:
+    counted, metadata = [], {}
+    for path in arguments.draws:
+        metadata = read_metadata(path)
+        columns = Design.from_json(metadata["design"]).columns
+        draws = read_table(path, DRAWS)
+        counted.append(count_draws(draws, metadata["temperature"], metadata["top_p"], columns))
+    kept = {key: metadata[key] for key in ("study", "model", "design")}
+    write_table(pl.concat(counted), arguments.output, COUNTS, kept)
+
+
+def main() -> None:
+    parser = stage_parser(__doc__ or "")
+    steps = parser.add_subparsers(required=True)
+    step = steps.add_parser("generate")
+    step.set_defaults(run=generate)
+    step.add_argument("--study", required=True)
+    step.add_argument("--model", required=True, help="name of the model")
+    step.add_argument("--cell", required=True, help="T0, or T{temperature}-P{top_p}")
+    step.add_argument("--settings", required=True, help="the model's configuration, JSON")
+    step.add_argument("--manifest", required=True, type=Path)
+    step.add_argument("--stimuli", required=True, type=Path)
+    step.add_argument("--max-new-tokens", required=True, type=int)
+    step.add_argument("--seed", required=True, type=int, help="seed of the study")
+    step.add_argument("--engine-log", required=True, type=Path)
+    step.add_argument("--output", required=True, type=Path)
+    step = steps.add_parser("count")
+    step.set_defaults(run=count)
+    step.add_argument("--draws", required=True, type=Path, nargs="+")
+    step.add_argument("--output", required=True, type=Path)
+    arguments = parser.parse_args()
+    with stage_log(arguments.log):
+        arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()

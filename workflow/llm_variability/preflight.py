@@ -1,0 +1,89 @@
+"""What is checked before any job starts, beyond the form of the configuration."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from llm_variability.config import ConfigError, Encoder, Model, Settings
+from llm_variability.fetch.weights import Kind, check_folder, find_in_package
+from llm_variability.stimuli.registry import check_stimuli
+
+
+def find_resource(path: str, home: Path) -> Path:
+    """Find a file that the configuration names: here, or among those that ship with the workflow.
+
+    Returns the path itself, as the configuration gives it, if it is in neither place.
+    """
+    here = Path(path)
+    return here if here.exists() or not (home / path).exists() else home / path
+
+
+def _weights_problem(kind: Kind, settings: Model | Encoder) -> str | None:
+    try:
+        if settings.path is not None:
+            check_folder(kind, Path(settings.path))
+        if settings.package is not None:
+            find_in_package(kind, settings.package)
+    except ConfigError as error:
+        return f"{'path' if settings.path is not None else 'package'}: {error}"
+    key = getattr(settings, "api_key_env", None)
+    if key is not None and not os.environ.get(key):
+        return f"api_key_env: the environment variable {key} is not set"
+    return None
+
+
+def _problems(settings: Settings, home: Path) -> Iterator[str]:
+    for name, model in settings.models.items():
+        if problem := _weights_problem("model", model):
+            yield f"models.{name}.{problem}"
+    for name, encoder in settings.encoders.items():
+        if problem := _weights_problem("encoder", encoder):
+            yield f"encoders.{name}.{problem}"
+    for name, study in settings.studies.items():
+        try:
+            check_stimuli(find_resource(study.stimuli, home), study)
+        except ConfigError as error:
+            yield f"studies.{name}.stimuli: {error}"
+
+
+def check_settings(settings: Settings, file: Path, home: Path) -> None:
+    """Check that every file, folder and package the configuration names is there and usable.
+
+    file: the configuration, named in the message. home: the workflow's folder.
+    Raises ConfigError with one line a problem.
+    """
+    problems = [f"{file}: {problem}" for problem in _problems(settings, home)]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+class RunLock:
+    """The right to run in a results folder, for one run at a time.
+
+    Held through a file lock, which the kernel drops however the run ends: after a crash nothing
+    has to be unlocked, unlike with Snakemake's own lock (which the default profile switches off).
+    """
+
+    _held: list[int] = []
+
+    def __init__(self, results: str) -> None:
+        self.path = Path(results) / ".run.lock"
+
+    def take(self) -> None:
+        """Take the lock until this process ends. Raises ConfigError if another run has it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = os.read(handle, 100).decode(errors="replace").strip()
+            os.close(handle)
+            raise ConfigError(f"{self.path.parent}: {other} is working here; wait for it") from None
+        os.ftruncate(handle, 0)
+        os.write(handle, f"run {os.getpid()} on {os.uname().nodename}".encode())
+        self._held.append(handle)
+
+

@@ -1,0 +1,108 @@
+"""python -m llm_variability.similarity embed|cosine ...: vectors; cosine sums of each text."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from llm_variability.config import Encoder
+from llm_variability.logs import stage_log, stage_parser
+from llm_variability.similarity.cosine import summarise_similarity
+from llm_variability.similarity.embedding import (
+    SentenceEncoder,
+    encode_missing,
+    measured_texts,
+    select_vectors,
+    store_folder,
+)
+from llm_variability.tables import (
+    DRAWS,
+    EMBEDDINGS,
+    SIMILARITY,
+    Design,
+    read_metadata,
+    read_table,
+    write_table,
+)
+
+
+def _made_by(draws: list[Path], encoder: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    first = read_metadata(draws[0])
+    return {
+        "study": first["study"],
+        "model": first["model"],
+        "encoder": encoder,
+        "encoder_manifest": manifest,
+    }
+
+
+def embed(arguments: argparse.Namespace) -> None:
+    settings = Encoder.model_validate(json.loads(arguments.settings))
+    manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
+    texts: dict[str, str] = {}
+    for path in arguments.draws:
+        measured = measured_texts(read_table(path, DRAWS), include_truncated=True)
+        texts |= zip(measured["text_hash"], measured["text"], strict=True)
+    store = store_folder(arguments.output, manifest, settings)
+    metadata = _made_by(arguments.draws, arguments.encoder, manifest)
+    encode_missing(texts, store, SentenceEncoder(manifest["path"], settings), metadata)
+    write_table(select_vectors(store, texts), arguments.output, EMBEDDINGS, metadata)
+
+
+def cosine(arguments: argparse.Namespace) -> None:
+    table = read_table(arguments.embeddings, EMBEDDINGS)
+    made_by = read_metadata(arguments.embeddings)
+    rows_of = {text_hash: row for row, text_hash in enumerate(table["text_hash"])}
+    vectors = np.array(table["embedding"].to_list(), dtype=np.float32)
+    summaries = []
+    design: dict[str, Any] = {}
+    for path in arguments.draws:
+        cell = read_metadata(path)
+        design = cell["design"]
+        measured = measured_texts(
+            read_table(path, DRAWS), include_truncated=not arguments.exclude_truncated
+        )
+        columns = Design.from_json(design).columns
+        summary = summarise_similarity(measured, vectors, rows_of, columns)
+        summaries.append(
+            summary.with_columns(
+                pl.lit(cell["temperature"]).alias("temperature"),
+                pl.lit(cell["top_p"], dtype=pl.String).alias("top_p"),
+            )
+        )
+    metadata = {
+        **_made_by(arguments.draws, made_by["encoder"], made_by["encoder_manifest"]),
+        "include_truncated": not arguments.exclude_truncated,
+        "design": design,
+    }
+    write_table(pl.concat(summaries), arguments.output, SIMILARITY, metadata)
+
+
+def main() -> None:
+    parser = stage_parser(__doc__ or "")
+    steps = parser.add_subparsers(required=True)
+    step = steps.add_parser("embed")
+    step.set_defaults(run=embed)
+    step.add_argument("--encoder", required=True, help="name of the encoder")
+    step.add_argument("--settings", required=True, help="its configuration, JSON")
+    step.add_argument("--manifest", required=True, type=Path)
+    step.add_argument("--draws", required=True, type=Path, nargs="+")
+    step.add_argument("--output", required=True, type=Path)
+    step = steps.add_parser("cosine")
+    step.set_defaults(run=cosine)
+    step.add_argument("--embeddings", required=True, type=Path)
+    step.add_argument("--draws", required=True, type=Path, nargs="+")
+    step.add_argument("--exclude-truncated", action="store_true")
+    step.add_argument("--output", required=True, type=Path)
+    arguments = parser.parse_args()
+    with stage_log(arguments.log):
+        arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()

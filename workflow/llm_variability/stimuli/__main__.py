@@ -1,0 +1,29 @@
+"""python -m llm_variability.stimuli --study NAME --settings JSON --stimuli FILE --output FILE"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from llm_variability.config import Study
+from llm_variability.logs import stage_log, stage_parser
+from llm_variability.stimuli.registry import render_prompts
+from llm_variability.tables import STIMULI, write_table
+
+
+def main() -> None:
+    parser = stage_parser("Render the prompts of a study.")
+    parser.add_argument("--study", required=True, help="name of the study")
+    parser.add_argument("--settings", required=True, help="its part of the configuration, JSON")
+    parser.add_argument("--stimuli", required=True, type=Path, help="stimuli file")
+    parser.add_argument("--output", required=True, type=Path)
+    arguments = parser.parse_args()
+    with stage_log(arguments.log):
+        study = Study.model_validate(json.loads(arguments.settings))
+        prompts, design = render_prompts(arguments.stimuli, study)
+        metadata = {"study": arguments.study, "kind": study.kind, "design": design.to_json()}
+        write_table(prompts, arguments.output, STIMULI, metadata)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Configuration: what the results were made with, merged and with every default filled in.
+
+REQUIRED INPUTS: none
+OUTPUTS:         {RESULTS}/config.yaml
+"""
+
+
+rule configuration:
+    output:
+        f"{RESULTS}/config.yaml",
+    log:
+        f"{RESULTS}/logs/configuration.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/configuration.tsv"
+    conda:
+        ENVIRONMENT
+    localrule: True
+    params:
+        settings=settings.to_json(),
+    shell:
+        """
+        python -m llm_variability.config record {params.settings:q} {output:q} 2> {log:q}
+        """

@@ -1,0 +1,78 @@
+"""Draws: one Parquet file a cell, and what became of the draws.
+
+REQUIRED INPUTS: {RESULTS}/stimuli/{study}.parquet
+                 {RESULTS}/models/{model}.json
+OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
+                 {RESULTS}/counts/{study}/{model}.parquet
+
+The journals beside the cells are no outputs: Snakemake never deletes them.
+"""
+
+from llm_variability.draws import COUNTS_VERSION, VERSION as DRAWS_VERSION
+
+CELLS = settings.grid.cells()
+MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
+
+
+rule generate:
+    input:
+        stimuli=f"{RESULTS}/stimuli/{{study}}.parquet",
+        manifest=f"{RESULTS}/models/{{model}}.json",
+    output:
+        f"{RESULTS}/draws/{{study}}/{{model}}/{{cell}}.parquet",
+    log:
+        f"{RESULTS}/logs/draws/{{study}}/{{model}}/{{cell}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/draws/{{study}}/{{model}}/{{cell}}.tsv"
+    conda:
+        ENVIRONMENT
+    # All cells of a model come before the next model's, and before anything else that could take
+    # the device, so that each model is loaded once.
+    priority: lambda wildcards: 1000 - MODEL_RANK[wildcards.model]
+    resources:
+        engine=1,
+    params:
+        settings=lambda wildcards: settings.models[wildcards.model].to_json(),
+        max_new_tokens=lookup(dpath="studies/{study}/max_new_tokens", within=config),
+        seed=settings.seed,
+        engine_log=f"{RESULTS}/logs/engines/{{model}}.log",
+        version=DRAWS_VERSION,
+    shell:
+        """
+        python -m llm_variability.draws \
+            --log {log:q} \
+            generate \
+            --study {wildcards.study:q} \
+            --model {wildcards.model:q} \
+            --cell {wildcards.cell:q} \
+            --settings {params.settings:q} \
+            --manifest {input.manifest:q} \
+            --stimuli {input.stimuli:q} \
+            --max-new-tokens {params.max_new_tokens:q} \
+            --seed {params.seed:q} \
+            --engine-log {params.engine_log:q} \
+            --output {output:q}
+        """
+
+
+rule count_draws:
+    input:
+        expand(f"{RESULTS}/draws/{{{{study}}}}/{{{{model}}}}/{{cell}}.parquet", cell=CELLS),
+    output:
+        f"{RESULTS}/counts/{{study}}/{{model}}.parquet",
+    log:
+        f"{RESULTS}/logs/counts/{{study}}/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/counts/{{study}}/{{model}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        version=COUNTS_VERSION,
+    shell:
+        """
+        python -m llm_variability.draws \
+            --log {log:q} \
+            count \
+            --draws {input:q} \
+            --output {output:q}
+        """

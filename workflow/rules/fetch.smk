@@ -1,0 +1,63 @@
+"""Fetch: models and encoders, brought here before anything runs.
+
+REQUIRED INPUTS: none; weights come from the hub, a folder or an installed package
+OUTPUTS:         {RESULTS}/models/{model}.json      manifest, with the folder of the weights
+                 {RESULTS}/encoders/{encoder}.json  the same for an encoder
+
+Both are local rules: compute nodes need no internet.
+"""
+
+from llm_variability.fetch import VERSION as FETCH_VERSION
+from llm_variability.fetch.weights import WEIGHT_FIELDS
+
+
+rule fetch:
+    input:
+        expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
+        expand(f"{RESULTS}/encoders/{{encoder}}.json", encoder=settings.encoders),
+
+
+rule fetch_model:
+    output:
+        f"{RESULTS}/models/{{model}}.json",
+    log:
+        f"{RESULTS}/logs/fetch/models/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fetch/models/{{model}}.tsv"
+    conda:
+        ENVIRONMENT
+    localrule: True
+    params:
+        settings=lambda wildcards: settings.models[wildcards.model].to_json(WEIGHT_FIELDS),
+        version=FETCH_VERSION,
+    shell:
+        """
+        python -m llm_variability.fetch model \
+            --name {wildcards.model:q} \
+            --settings {params.settings:q} \
+            --log {log:q} \
+            --output {output:q}
+        """
+
+
+rule fetch_encoder:
+    output:
+        f"{RESULTS}/encoders/{{encoder}}.json",
+    log:
+        f"{RESULTS}/logs/fetch/encoders/{{encoder}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fetch/encoders/{{encoder}}.tsv"
+    conda:
+        ENVIRONMENT
+    localrule: True
+    params:
+        settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(WEIGHT_FIELDS),
+        version=FETCH_VERSION,
+    shell:
+        """
+        python -m llm_variability.fetch encoder \
+            --name {wildcards.encoder:q} \
+            --settings {params.settings:q} \
+            --log {log:q} \
+            --output {output:q}
+        """

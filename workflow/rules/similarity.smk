@@ -1,0 +1,70 @@
+"""Similarity: unit vectors of the distinct texts, and each text's cosines to its mates.
+
+REQUIRED INPUTS: {RESULTS}/draws/{study}/{model}/{cell}.parquet
+                 {RESULTS}/encoders/{encoder}.json
+OUTPUTS:         {RESULTS}/embeddings/{study}/{model}/{encoder}.parquet
+                 {RESULTS}/similarity/{study}/{model}/{encoder}.parquet
+
+Vectors are kept beside the embeddings, so that each text is encoded once.
+"""
+
+from llm_variability.similarity import COSINE_VERSION, EMBED_VERSION
+
+
+rule embed:
+    input:
+        draws=expand(f"{RESULTS}/draws/{{{{study}}}}/{{{{model}}}}/{{cell}}.parquet", cell=CELLS),
+        manifest=f"{RESULTS}/encoders/{{encoder}}.json",
+    output:
+        f"{RESULTS}/embeddings/{{study}}/{{model}}/{{encoder}}.parquet",
+    log:
+        f"{RESULTS}/logs/embeddings/{{study}}/{{model}}/{{encoder}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(),
+        version=EMBED_VERSION,
+    shell:
+        """
+        python -m llm_variability.similarity \
+            --log {log:q} \
+            embed \
+            --encoder {wildcards.encoder:q} \
+            --settings {params.settings:q} \
+            --manifest {input.manifest:q} \
+            --draws {input.draws:q} \
+            --output {output:q}
+        """
+
+
+rule cosine:
+    input:
+        draws=expand(f"{RESULTS}/draws/{{{{study}}}}/{{{{model}}}}/{{cell}}.parquet", cell=CELLS),
+        embeddings=f"{RESULTS}/embeddings/{{study}}/{{model}}/{{encoder}}.parquet",
+    output:
+        f"{RESULTS}/similarity/{{study}}/{{model}}/{{encoder}}.parquet",
+    log:
+        f"{RESULTS}/logs/similarity/{{study}}/{{model}}/{{encoder}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/similarity/{{study}}/{{model}}/{{encoder}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        truncated=branch(
+            lookup(dpath="studies/{study}/include_truncated", within=config),
+            then="",
+            otherwise="--exclude-truncated",
+        ),
+        version=COSINE_VERSION,
+    shell:
+        """
+        python -m llm_variability.similarity \
+            --log {log:q} \
+            cosine \
+            --embeddings {input.embeddings:q} \
+            --draws {input.draws:q} \
+            {params.truncated} \
+            --output {output:q}
+        """

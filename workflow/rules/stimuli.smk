@@ -1,0 +1,32 @@
+"""Stimuli: the prompts of each study.
+
+REQUIRED INPUTS: the study's stimuli file (`studies.{study}.stimuli`)
+OUTPUTS:         {RESULTS}/stimuli/{study}.parquet
+"""
+
+from llm_variability.stimuli import STUDY_FIELDS, VERSION as STIMULI_VERSION
+
+
+rule stimuli:
+    input:
+        lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+    output:
+        f"{RESULTS}/stimuli/{{study}}.parquet",
+    log:
+        f"{RESULTS}/logs/stimuli/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        settings=lambda wildcards: settings.studies[wildcards.study].to_json(STUDY_FIELDS),
+        version=STIMULI_VERSION,
+    shell:
+        """
+        python -m llm_variability.stimuli \
+            --study {wildcards.study:q} \
+            --settings {params.settings:q} \
+            --stimuli {input:q} \
+            --log {log:q} \
+            --output {output:q}
+        """
