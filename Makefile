@@ -19,13 +19,14 @@ export TORCH_INDEX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint install install-dev lock
+.PHONY: help run test lint install install-dev config lock
 
 help:
 	@echo 'make run      install what is missing, run the default study, say where the report is'
 	@echo 'make test     install what is missing, run every test and check'
 	@echo 'make lint     ruff, mypy, snakefmt and snakemake --lint'
 	@echo 'make install  only install'
+	@echo 'make config   write the default configuration and its schema from the code'
 	@echo 'make lock     solve the locks in envs/ again (UPGRADE=1: with the newest releases)'
 	@sed -n 's/^#   /  /p' Makefile
 
@@ -40,7 +41,7 @@ lint: install-dev
 	ruff check .
 	ruff format --check .
 	mypy
-	snakefmt --check workflow
+	snakefmt --check Snakefile workflow/rules
 	snakemake --lint
 
 install:
@@ -48,6 +49,12 @@ install:
 
 install-dev:
 	@$(INSTALL) --dev
+
+config: install
+	python -m llm_variability.config default > config/config.yaml.new
+	mv config/config.yaml.new config/config.yaml
+	python -m llm_variability.config schema > workflow/schemas/config.schema.json.new
+	mv workflow/schemas/config.schema.json.new workflow/schemas/config.schema.json
 
 lock:
 	$(PYTHON) envs/lock.py $(if $(UPGRADE),--upgrade)

@@ -17,7 +17,7 @@ BIN = Path(sys.executable).parent
         "ruff check .",
         "ruff format --check .",
         "mypy",
-        "snakefmt --check workflow",
+        "snakefmt --check Snakefile workflow/rules",
         "snakemake --lint",
     ],
 )
