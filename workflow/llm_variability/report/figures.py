@@ -50,6 +50,16 @@ def figure_style() -> Iterator[None]:
         yield
 
 
+def draw_headings(figure: Figure, title: str, subtitle: str) -> None:
+    """Write the title and, below it, one or two lines of what is shown; they take 0.9 inches."""
+    width, height = figure.get_size_inches()
+    left = 0.15 / width
+    figure.text(left, 1 - 0.12 / height, title, fontsize=13, fontweight="bold", va="top")
+    figure.text(
+        left, 1 - 0.42 / height, subtitle, fontsize=8.5, color=MUTED, va="top", linespacing=1.35
+    )
+
+
 def save_figure(figure: Figure, stem: Path, title: str) -> list[Path]:
     """Write STEM.png, STEM.svg and STEM.pdf, each whole or not at all, free of dates."""
     stem.parent.mkdir(parents=True, exist_ok=True)

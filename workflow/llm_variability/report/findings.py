@@ -20,7 +20,7 @@ THRESHOLDS = {
     "identical": 0.20,
 }
 """Shares above which the page raises an alarm: of a cell's draws, and for `identical` of its
-prompts with two measured texts or more, at temperatures above 0."""
+prompts with two texts or more, at temperatures above 0."""
 
 CAUTION = (
     "At the pairwise level every text stands in many pairs, and the p-values treat these pairs as"
@@ -198,7 +198,7 @@ def describe_determinism(row: dict[str, int | str]) -> str:
     model, repeated = row["model"], int(row["repeated_prompts"])
     if not repeated:
         return (
-            f"{model}: at temperature 0 no prompt has two measured texts, so nothing tells whether"
+            f"{model}: at temperature 0 no prompt has two texts, so nothing tells whether"
             " greedy decoding is deterministic here."
         )
     varying = int(row["varying_prompts"])

@@ -24,7 +24,7 @@ from llm_variability.report.contrasts import (
     list_contrasts,
     reference_note,
 )
-from llm_variability.report.figures import INK, MUTED, figure_style
+from llm_variability.report.figures import INK, MUTED, draw_headings, figure_style
 from llm_variability.report.wording import signed
 from llm_variability.tables import Design
 
@@ -43,6 +43,7 @@ _PANELS_WIDTH = 7.6
 _GAP = 0.22
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 1.25, 1.05, 0.60
 _ROW_GAP = 0.78
+_SCALE_MIN_HEIGHT = 1.5
 _SECONDARY = 0.82
 
 
@@ -175,28 +176,6 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
     return mesh
 
 
-def _headings(figure: Figure, titles: tuple[str, str], height: float) -> None:
-    figure.text(
-        0.15 / figure.get_figwidth(),
-        1 - 0.12 / height,
-        titles[0],
-        fontsize=13,
-        fontweight="bold",
-        va="top",
-        ha="left",
-    )
-    figure.text(
-        0.15 / figure.get_figwidth(),
-        1 - 0.42 / height,
-        titles[1],
-        fontsize=8.5,
-        color=MUTED,
-        va="top",
-        ha="left",
-        linespacing=1.35,
-    )
-
-
 def _no_fit_figure(fits: pl.DataFrame, titles: tuple[str, str]) -> Figure:
     reasons = fits["reason"].drop_nulls().value_counts(sort=True).iter_rows()
     lines = ["No fit could be made, so there is nothing to colour.", ""]
@@ -205,7 +184,7 @@ def _no_fit_figure(fits: pl.DataFrame, titles: tuple[str, str]) -> Figure:
         lines += textwrap.wrap(f"{times}: {reason}", 84, subsequent_indent="    ")
     height = 1.5 + 0.19 * len(lines)
     figure = Figure(figsize=(7.5, height))
-    _headings(figure, titles, height)
+    draw_headings(figure, *titles)
     figure.text(0.02, 1 - 1.05 / height, "\n".join(lines), va="top", fontsize=9.5, linespacing=1.4)
     return figure
 
@@ -252,10 +231,11 @@ def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
     beside_scale = max(widths[: len(layout) - len(secondary_rows)] or widths)
     width = max(_LEFT + beside_scale + _RIGHT, _LEFT + max(widths) + 0.2, 6.4)
     panels_height = sum(scale * panel_height for _, scale in layout)
-    height = _TOP + panels_height + _ROW_GAP * (len(layout) - 1) + _BOTTOM
+    panels_height += _ROW_GAP * (len(layout) - 1)
+    height = _TOP + max(panels_height, _SCALE_MIN_HEIGHT) + _BOTTOM
 
     figure = Figure(figsize=(width, height))
-    _headings(figure, titles, height)
+    draw_headings(figure, *titles)
     top = height - _TOP
     for row, scale in layout:
         bottom = top - scale * panel_height
@@ -277,7 +257,7 @@ def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
                 axes.set_ylabel("temperature", fontsize=8, color=MUTED)
         top = bottom - _ROW_GAP
 
-    bar_height = min(max(panel_height, 1.5), height - _TOP - _BOTTOM)
+    bar_height = max(panel_height, _SCALE_MIN_HEIGHT)
     bar_left = (_LEFT + beside_scale + 0.25) / width
     bar_bottom = (height - _TOP - bar_height) / height
     _draw_scale(figure, mesh, (bar_left, bar_bottom, 0.14 / width, bar_height / height))

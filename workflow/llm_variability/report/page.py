@@ -59,6 +59,8 @@ class Inputs:
 
 Context = dict[str, Any]
 
+_SHOWN_ELSEWHERE = {"design", "table", "manifest", "study", "model"}
+
 
 # ------------------------------------------------------------------------------- figures
 
@@ -369,7 +371,7 @@ def _engine_rows(paths: Sequence[Path]) -> list[Context]:
     rows = []
     for path in paths:
         metadata = read_metadata(path)
-        named = {key: value for key, value in metadata.items() if key not in ("design", "table")}
+        named = {key: value for key, value in metadata.items() if key not in _SHOWN_ELSEWHERE}
         shown = {key: show_text(value) for key, value in flatten(named).items()}
         rows.append(
             {"title": f"{metadata['study']}, {metadata['model']}, {path.stem}", "values": shown}

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +91,20 @@ def find_commit() -> str | None:
     return f"{commit}, with uncommitted changes" if changes else commit
 
 
-def flatten(value: dict[str, Any]) -> dict[str, str]:
-    """Write a JSON object's values as text, inner values as JSON; empty ones are left out."""
-    return {
-        key: without_credentials(
-            inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
-        )
-        for key, inner in value.items()
-        if inner is not None and inner != "" and inner != {} and inner != []
-    }
+def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Write a JSON object's values as text, inner keys dotted; empty values are left out."""
+    flat: dict[str, str] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(inner, Mapping):
+            flat |= flatten(inner, f"{name}.")
+        elif isinstance(inner, list) and inner and isinstance(inner[0], Mapping):
+            for position, entry in enumerate(inner, start=1):
+                flat |= flatten(entry, f"{name} {position}.")
+        elif inner not in (None, "", []):
+            text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
+            flat[name] = without_credentials(text)
+    return flat
 
 
 def read_manifest(path: Path) -> dict[str, str]:

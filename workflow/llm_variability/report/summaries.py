@@ -99,14 +99,13 @@ def mean_cosine_by_group(similarity: pl.DataFrame, design: Design) -> pl.DataFra
     )
 
 
-def count_draws(counts: pl.DataFrame, truncated_are_measured: bool = True) -> pl.DataFrame:
+def count_draws(counts: pl.DataFrame) -> pl.DataFrame:
     """Add the counts of a cell's prompts up: a row a setting, in the grid's order.
 
-    `repeated_prompts` have two measured texts or more; `identical_prompts` are those of them
-    whose texts are all the same. `distinct_texts` is a sum over prompts.
+    `repeated_prompts` have two texts or more (truncated ones among them); `identical_prompts` are
+    those of them whose texts are all the same. `distinct_texts` is a sum over prompts.
     """
-    measured = pl.col("ok") + (pl.col("truncated") if truncated_are_measured else 0)
-    repeated = measured > 1
+    repeated = pl.col("ok") + pl.col("truncated") > 1
     draws = pl.col("draws").sum()
     cells = counts.group_by(["temperature", "top_p"], maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("prompts"),
@@ -190,9 +189,7 @@ def collect_tables(
     cells = []
     for path in counts:
         metadata = read_metadata(path)
-        counted = count_draws(
-            read_table(path, COUNTS), bool(metadata.get("include_truncated", True))
-        )
+        counted = count_draws(read_table(path, COUNTS))
         cells.append(_labelled(counted, study=metadata["study"], model=metadata["model"]))
     draw_counts = _joined(cells, "draw_counts")
     return {

@@ -1,0 +1,227 @@
+"""The figures of the report."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+from llm_variability.report.__main__ import main
+from llm_variability.report.cosine import average_over_top_p, draw_mean_cosine
+from llm_variability.report.figures import save_figure
+from llm_variability.report.heatmap import arrange_grid, describe_cell, draw_heatmap
+from llm_variability.tables import FITS, Design, Factor
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
+
+
+def fits_frame(rows: list[dict[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={name: column.dtype for name, column in FITS.columns.items()})
+
+
+def fitted(setting: tuple[str, str | None], term: str, estimate: float, **given: object):
+    return inputs.fit_row(
+        "labels",
+        "m",
+        "e",
+        "cell",
+        setting,
+        **{"term": term, "estimate": estimate, "p_value": 0.2, "converged": True} | given,
+    )
+
+
+def texts_of(figure: object) -> set[str]:
+    return {text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))}
+
+
+def test_estimates_stand_at_their_temperature_and_top_p():
+    fits = fits_frame(
+        [
+            fitted(("1.0", "0.8"), "race[Asian]", 0.1),
+            fitted(("0.5", "1.0"), "race[Asian]", -0.2),
+            inputs.fit_row("labels", "m", "e", "cell", ("0.5", "0.8"), reason="no variance"),
+            fitted(("1.0", "1.0"), "race[Asian]", 0.3),
+        ]
+    )
+    grid = arrange_grid(fits, inputs.DESIGN)
+    assert (grid.temperatures, grid.top_ps) == (["0.5", "1.0"], ["0.8", "1.0"])
+    np.testing.assert_array_equal(grid.panels[0].estimate, [[np.nan, -0.2], [0.1, 0.3]])
+    assert grid.limit == 0.3
+
+
+def test_the_greedy_anchor_has_no_row_but_a_fitted_greedy_cell_has():
+    greedy = fitted(("0", None), "race[Asian]", 0.7)
+    others = [fitted(("1.0", top_p), "race[Asian]", 0.1) for top_p in ("0.2", "1.0")]
+    fits = fits_frame([greedy, *others])
+    assert arrange_grid(fits, inputs.DESIGN).temperatures == ["1.0"]
+    fitted_design = Design("format", inputs.DESIGN.factors, greedy_is_anchor=False)
+    grid = arrange_grid(fits, fitted_design)
+    np.testing.assert_array_equal(grid.panels[0].estimate, [[0.7, 0.7], [0.1, 0.1]])
+
+
+@pytest.mark.parametrize(
+    ("estimate", "p_value", "reliable", "text"),
+    [
+        (0.314, 0.049, True, "0.31*"),
+        (0.314, 0.05, True, "0.31"),
+        (-0.314, 0.001, False, "−0.31†"),
+        (np.nan, np.nan, True, "–"),
+    ],
+)
+def test_a_cell_tells_significance_and_trouble(estimate, p_value, reliable, text):
+    assert describe_cell(estimate, p_value, reliable) == text
+
+
+@pytest.mark.parametrize("terms", [1, 8])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 1), (5, 5)])
+def test_a_heatmap_fits_any_grid_and_number_of_terms(rows, columns, terms):
+    levels = tuple(f"group {index}" for index in range(terms))
+    design = Design("block", (Factor("age", (*levels, "young"), "young"),))
+    fits = fits_frame(
+        [
+            fitted((f"{row + 1}.0", f"0.{column + 1}"), f"age[{level}]", 0.1 * row - 0.1)
+            for level in levels
+            for row in range(rows)
+            for column in range(columns)
+        ]
+    )
+    figure = draw_heatmap(fits, design, "m", "cell", "e")
+    assert {f"{level} (vs. young)" for level in levels} <= texts_of(figure)
+    assert_texts_are_inside(figure)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 9])
+def test_a_mean_cosine_figure_fits_any_number_of_levels(levels):
+    names = tuple(f"people of group {index}" for index in range(levels))
+    design = Design("format", (Factor("age", names, names[0]),))
+    means = pl.DataFrame(
+        {
+            "age": names * 2,
+            "temperature": ["0.5"] * levels + ["1.0"] * levels,
+            "mean_cosine": [0.1 * index for index in range(2 * levels)],
+        }
+    )
+    figure = draw_mean_cosine(means, design, "m", "all-mpnet-base-v2")
+    assert_texts_are_inside(figure)
+    lines = figure.axes[0].get_lines()
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
+    assert len(lines) == len(looks) == levels
+
+
+def assert_texts_are_inside(figure: Figure) -> None:
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    width, height = figure.bbox.size
+    for text in figure.findobj(lambda artist: hasattr(artist, "get_text") and artist.get_text()):
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= -1 and box.x1 <= width + 1, f"{text.get_text()} leaves the figure"
+        assert box.y0 >= -1 and box.y1 <= height + 1, f"{text.get_text()} leaves the figure"
+
+
+def test_a_heatmap_without_any_fit_says_so_and_why():
+    rows = [inputs.fit_row("labels", "m", "e", "cell", ("1.0", "1.0"), reason="one format only")]
+    texts = " ".join(texts_of(draw_heatmap(fits_frame(rows), inputs.DESIGN, "m", "cell", "e")))
+    assert "No fit could be made" in texts
+    assert "1 setting: one format only" in texts
+
+
+def test_a_heatmap_of_an_empty_table_says_so():
+    texts = " ".join(texts_of(draw_heatmap(fits_frame([]), inputs.DESIGN, "m", "cell", "e")))
+    assert "No fit could be made" in texts
+
+
+def test_every_setting_counts_the_same_in_the_average_over_top_p():
+    means = pl.DataFrame(
+        {
+            "race": ["Asian"] * 3,
+            "temperature": ["1.0"] * 3,
+            "top_p": ["0.2", "0.6", "1.0"],
+            "mean_cosine": [0.9, 0.6, 0.3],
+            "pairs": [1, 1_000, 1_000],
+        }
+    )
+    design = Design("format", (Factor("race", ("Asian",), "Asian"),))
+    assert average_over_top_p(means, design)["mean_cosine"].to_list() == [pytest.approx(0.6)]
+
+
+def test_a_mean_cosine_figure_has_a_panel_a_level_of_the_second_factor(tmp_path):
+    inputs.write_results(tmp_path, models=["m"], encoders=["e"])
+    main(
+        [
+            "cosine",
+            "--similarity",
+            str(tmp_path / "similarity/labels/m/e.parquet"),
+            "--stem",
+            str(tmp_path / "figure"),
+        ]
+    )
+    svg = (tmp_path / "figure.svg").read_text()
+    for text in ("man", "woman", "African", "White (reference)", "temperature"):
+        assert f">{text}</text>" in svg, text
+
+
+def test_a_mean_cosine_figure_without_pairs_says_so():
+    means = pl.DataFrame(
+        schema={
+            "race": pl.String,
+            "gender": pl.String,
+            "temperature": pl.String,
+            "top_p": pl.String,
+            "mean_cosine": pl.Float64,
+        }
+    )
+    texts = texts_of(draw_mean_cosine(means, inputs.DESIGN, "m", "e"))
+    assert any("no cosine" in text for text in texts)
+
+
+def test_a_name_with_dollar_signs_or_markup_is_drawn_as_it_is(tmp_path):
+    fits = fits_frame([fitted(("1.0", "1.0"), "race[Asian]", 0.1)])
+    figure = draw_heatmap(fits, inputs.DESIGN, "a$b$<script>", "cell", "e")
+    save_figure(figure, tmp_path / "figure", "a$b$<script>")
+    svg = (tmp_path / "figure.svg").read_text()
+    assert "a$b$&lt;script&gt;" in svg
+    assert "<script" not in svg
+
+
+def test_a_figure_is_the_same_bytes_at_every_run(tmp_path):
+    inputs.write_results(tmp_path, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID)
+    for run in ("first", "second"):
+        main(
+            [
+                "heatmap",
+                "--fits",
+                str(tmp_path / "fits/labels/m/e.parquet"),
+                "--level",
+                "pairwise",
+                "--stem",
+                str(tmp_path / run),
+            ]
+        )
+    for suffix in ("png", "svg", "pdf"):
+        first, second = (tmp_path / f"{run}.{suffix}" for run in ("first", "second"))
+        assert first.read_bytes() == second.read_bytes(), suffix
+
+
+def test_bad_input_ends_in_one_line_without_a_traceback(tmp_path, caplog):
+    (tmp_path / "broken.parquet").write_bytes(b"not Parquet")
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "heatmap",
+                "--fits",
+                str(tmp_path / "broken.parquet"),
+                "--level",
+                "cell",
+                "--stem",
+                str(tmp_path / "figure"),
+            ]
+        )
+    assert ended.value.code == 1
+    assert "broken.parquet: is no table of this project" in caplog.text
+    assert "Traceback" not in caplog.text

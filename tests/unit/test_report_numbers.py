@@ -1,0 +1,360 @@
+"""The report's tables and the sentences made of them."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from llm_variability.report import findings
+from llm_variability.report.contrasts import list_contrasts, name_contrast
+from llm_variability.report.summaries import (
+    collect_tables,
+    count_draws,
+    mean_cosine_by_group,
+    measure_determinism,
+    read_tables,
+    write_tables,
+)
+from llm_variability.report.wording import anchor, listing, p_text, percent, show_text, signed
+from llm_variability.tables import FITS, Design, Factor
+
+inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
+
+TWO_GROUPS = Design("format", (Factor("race", ("Asian", "White"), "White"),), blocks=("a", "b"))
+
+
+def similarity_rows(*rows: tuple[str, str | None, str, str, int, float]) -> pl.DataFrame:
+    names = ["temperature", "top_p", "format", "race", "n_mates", "cosine_sum"]
+    return pl.DataFrame(
+        list(rows),
+        schema=dict.fromkeys(names[:4], pl.String)
+        | {"n_mates": pl.Int32}
+        | {"cosine_sum": pl.Float64},
+        orient="row",
+    )
+
+
+def counts_row(prompt: str, temperature: str = "1.0", **given: int) -> dict[str, object]:
+    zero = dict.fromkeys(["ok", "empty", "truncated", "no_answer", "error"], 0)
+    row = {
+        "prompt_id": prompt,
+        "temperature": temperature,
+        "distinct_texts": 1,
+        "top_p": None if temperature == "0" else "1.0",
+        "completion_tokens": 10,
+        **zero,
+        **given,
+    }
+    return row | {"draws": sum(int(row[status]) for status in zero)}
+
+
+def fits_frame(*rows: dict[str, object]) -> pl.DataFrame:
+    return pl.DataFrame(
+        list(rows), schema={name: column.dtype for name, column in FITS.columns.items()}
+    )
+
+
+def fitted(term: str, estimate: float, p_value: float, top_p: str = "1.0", **given: object):
+    return inputs.fit_row(
+        "labels",
+        "m",
+        "e",
+        given.pop("level", "pairwise"),
+        ("1.0", top_p),
+        **{"term": term, "estimate": estimate, "p_value": p_value, "converged": True} | given,
+    )
+
+
+# ------------------------------------------------------------------------------ mean cosine
+
+
+def test_the_mean_cosine_of_a_group_weighs_every_pair_once():
+    # Block a: three texts with pair cosines .2, .4, .6; block b: two texts with cosine .8.
+    # The four pairs have the mean (.2 + .4 + .6 + .8) / 4 = .5.
+    table = similarity_rows(
+        ("1.0", "1.0", "a", "Asian", 2, 0.2 + 0.4),
+        ("1.0", "1.0", "a", "Asian", 2, 0.2 + 0.6),
+        ("1.0", "1.0", "a", "Asian", 2, 0.4 + 0.6),
+        ("1.0", "1.0", "b", "Asian", 1, 0.8),
+        ("1.0", "1.0", "b", "Asian", 1, 0.8),
+    )
+    means = mean_cosine_by_group(table, TWO_GROUPS)
+    assert means.height == 1
+    assert means["mean_cosine"][0] == pytest.approx(0.5)
+    assert means.select("texts", "pairs").row(0) == (5, 4)
+
+
+def test_a_group_without_a_pair_has_no_mean_rather_than_zero():
+    means = mean_cosine_by_group(similarity_rows(("1.0", "1.0", "a", "White", 0, 0.0)), TWO_GROUPS)
+    assert means["mean_cosine"].to_list() == [None]
+    assert means["texts"].to_list() == [1]
+
+
+def test_settings_come_in_ascending_numbers_and_groups_in_the_designs_order():
+    table = similarity_rows(
+        ("10.0", "1.0", "a", "White", 1, 0.1),
+        ("2.0", "1.0", "a", "White", 1, 0.1),
+        ("2.0", "1.0", "a", "Asian", 1, 0.1),
+        ("0", None, "a", "White", 1, 1.0),
+    )
+    rows = mean_cosine_by_group(table, TWO_GROUPS).select("temperature", "race").rows()
+    assert rows == [("0", "White"), ("2.0", "Asian"), ("2.0", "White"), ("10.0", "White")]
+
+
+# ------------------------------------------------------------------------------ draw counts
+
+
+def test_draws_of_a_cell_add_up_over_prompts():
+    counts = pl.DataFrame(
+        [
+            counts_row("a", ok=6, empty=1, truncated=3, distinct_texts=5),
+            counts_row("b", ok=10, distinct_texts=1),
+        ]
+    )
+    cell = count_draws(counts).row(0, named=True)
+    assert (cell["cell"], cell["prompts"], cell["draws"]) == ("T1.0-P1.0", 2, 20)
+    assert cell["empty_share"] == pytest.approx(1 / 20)
+    assert cell["truncated_share"] == pytest.approx(3 / 20)
+    assert (cell["distinct_texts"], cell["completion_tokens"]) == (6, 20)
+
+
+def test_a_prompt_with_one_text_only_cannot_have_identical_draws():
+    counts = pl.DataFrame(
+        [counts_row("once", ok=1, empty=4), counts_row("same", ok=1, truncated=1)]
+    )
+    cell = count_draws(counts).row(0, named=True)
+    assert (cell["repeated_prompts"], cell["identical_prompts"]) == (1, 1)
+
+
+def test_determinism_counts_the_prompts_that_gave_several_texts_at_temperature_0():
+    counts = pl.DataFrame(
+        [
+            counts_row("a", "0", ok=3, distinct_texts=2),
+            counts_row("b", "0", ok=3, distinct_texts=1),
+            counts_row("c", "0", ok=1, empty=2, distinct_texts=1),
+            counts_row("a", "1.0", ok=3, distinct_texts=3),
+        ]
+    )
+    cells = count_draws(counts).with_columns(study=pl.lit("s"), model=pl.lit("m"))
+    row = measure_determinism(cells).row(0, named=True)
+    assert (row["prompts"], row["repeated_prompts"], row["varying_prompts"]) == (3, 2, 1)
+    assert "1 of 2 prompts" in findings.describe_determinism(row)
+    assert "noise floor" in findings.describe_determinism(row)
+
+
+def test_one_greedy_draw_a_prompt_is_said_to_test_nothing():
+    row = {"model": "m", "repeated_prompts": 0, "varying_prompts": 0}
+    assert "nothing tells whether" in findings.describe_determinism(row)
+
+
+# ------------------------------------------------------------------------------- CSV files
+
+
+def test_tables_survive_the_way_through_csv(tmp_path):
+    inputs.write_results(tmp_path, models=["1.0"], encoders=["null"], grid=inputs.SMALL_GRID)
+    tables = collect_tables(
+        list(tmp_path.glob("fits/*/*/*")),
+        list(tmp_path.glob("similarity/*/*/*")),
+        list(tmp_path.glob("counts/*/*")),
+    )
+    write_tables(tables, tmp_path / "tables")
+    back = read_tables(sorted((tmp_path / "tables").glob("*.csv")))
+    for name, table in tables.items():
+        assert back[name].equals(table), name
+
+
+def test_a_study_with_other_factors_stands_in_the_same_table(tmp_path):
+    inputs.write_results(tmp_path, study="one", models=["m"], encoders=["e"])
+    inputs.write_results(tmp_path, study="two", models=["n"], encoders=["e"])
+    tables = collect_tables(
+        sorted(tmp_path.glob("fits/*/*/*")),
+        sorted(tmp_path.glob("similarity/*/*/*")),
+        sorted(tmp_path.glob("counts/*/*")),
+    )
+    for name in ("fits", "mean_cosine", "draw_counts", "determinism"):
+        assert tables[name]["study"].unique().sort().to_list() == ["one", "two"], name
+
+
+def test_a_missing_table_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"fits\.csv is missing"):
+        read_tables([tmp_path / "mean_cosine.csv"])
+
+
+def test_a_foreign_csv_file_is_refused_with_its_path(tmp_path):
+    (tmp_path / "fits.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"fits\.csv: is no fits table"):
+        read_tables([tmp_path / "fits.csv"])
+
+
+# ------------------------------------------------------------------------------- contrasts
+
+
+@pytest.mark.parametrize(
+    ("term", "label"),
+    [
+        ("race[African]", "African (vs. White)"),
+        ("gender[woman]", "woman (vs. man)"),
+        ("race[Asian]:gender[woman]", "Asian × woman"),
+        ("rate", "rate"),
+        ("shape[round]", "shape[round]"),
+    ],
+)
+def test_a_term_is_named_for_people(term, label):
+    assert name_contrast(term, inputs.DESIGN).label == label
+
+
+def test_main_effects_come_first_and_the_intercept_not_at_all():
+    terms = ["Intercept", "race[Asian]:gender[woman]", "race[Asian]", None, "race[Asian]"]
+    contrasts = list_contrasts(terms, inputs.DESIGN)
+    assert [each.label for each in contrasts] == ["Asian (vs. White)", "Asian × woman"]
+
+
+# -------------------------------------------------------------------------------- findings
+
+
+def test_significant_settings_are_counted_by_direction():
+    fits = fits_frame(
+        fitted("race[Asian]", 0.4, 0.01, "0.2"),
+        fitted("race[Asian]", 0.3, 0.049, "0.4"),
+        fitted("race[Asian]", -0.2, 0.001, "0.6"),
+        fitted("race[Asian]", 0.1, 0.05, "0.8"),
+    )
+    signal = findings.count_signals(fits, inputs.DESIGN)["e", "m", "pairwise", "race[Asian]"]
+    assert (signal.settings, signal.positive, signal.negative) == (4, 2, 1)
+    assert signal.mean_estimate == pytest.approx(0.15)
+    assert findings.describe_signal(signal) == (
+        "significant in 3 of 4 settings, 2 times more and 1 times less homogeneous (mean β 0.15)"
+    )
+
+
+def test_a_fit_that_did_not_converge_is_no_evidence_and_is_listed():
+    fits = fits_frame(
+        fitted("race[Asian]", 9.0, 0.001, "0.2", converged=False),
+        fitted("gender[woman]", 9.0, 0.001, "0.2", converged=False),
+    )
+    assert findings.count_signals(fits, inputs.DESIGN) == {}
+    (failure,) = findings.list_failures(fits, inputs.DESIGN)
+    assert (failure["settings"], failure["cells"]) == (1, "T1.0-P0.2")
+
+
+def test_fits_that_fail_for_one_reason_stand_in_one_row():
+    rows = [
+        inputs.fit_row("labels", "m", "e", "cell", ("1.0", top_p), reason="no variance")
+        for top_p in ("0.2", "0.4")
+    ]
+    (failure,) = findings.list_failures(fits_frame(*rows), inputs.DESIGN)
+    assert (failure["settings"], failure["cells"]) == (2, "T1.0-P0.2, T1.0-P0.4")
+
+
+def test_the_greedy_anchor_is_no_failure():
+    row = inputs.fit_row("labels", "m", "e", "cell", ("0", None), reason="greedy anchor")
+    assert findings.list_failures(fits_frame(row), inputs.DESIGN) == []
+
+
+def test_a_share_at_its_threshold_raises_no_alarm_and_one_above_does():
+    cell = {
+        "temperature": "1.0",
+        "draws": 100,
+        "ok": 75,
+        "empty": 5,
+        "truncated": 20,
+        "no_answer": 0,
+        "error": 0,
+        "repeated_prompts": 0,
+        "identical_prompts": 0,
+    }
+    assert findings.find_alarms(cell) == {}
+    assert findings.find_alarms(cell | {"empty": 6, "ok": 74}) == {"empty": 0.06}
+    assert findings.find_alarms(cell | {"error": 1, "ok": 74}) == {"error": 0.01}
+
+
+def test_identical_draws_alarm_above_temperature_0_only():
+    cell = {
+        "temperature": "0",
+        "draws": 10,
+        "ok": 10,
+        "empty": 0,
+        "truncated": 0,
+        "no_answer": 0,
+        "error": 0,
+        "repeated_prompts": 5,
+        "identical_prompts": 5,
+    }
+    assert findings.find_alarms(cell) == {}
+    assert findings.find_alarms(cell | {"temperature": "0.5"}) == {"identical": 1.0}
+
+
+def test_a_cell_without_draws_raises_no_alarm_and_does_not_divide_by_zero():
+    cell = {
+        "temperature": "1.0",
+        "draws": 0,
+        "ok": 0,
+        "empty": 0,
+        "truncated": 0,
+        "no_answer": 0,
+        "error": 0,
+        "repeated_prompts": 0,
+        "identical_prompts": 0,
+    }
+    assert findings.find_alarms(cell) == {}
+
+
+# --------------------------------------------------------------------------------- wording
+
+
+@pytest.mark.parametrize(
+    ("p_value", "text"),
+    [
+        (0.0004, "p < .001"),
+        (0.0432, "p = .043"),
+        (0.04996, "p = .04996"),
+        (0.05, "p = .050"),
+        (0.8, "p = .800"),
+        (1.0, "p = 1.000"),
+    ],
+)
+def test_a_p_value_is_written_on_its_side_of_the_bound(p_value, text):
+    assert p_text(p_value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0%"),
+        (1, "100%"),
+        (0.05, "5%"),
+        (0.0004, "<0.1%"),
+        (0.9996, ">99.9%"),
+        (0.0423, "4.2%"),
+    ],
+)
+def test_a_share_is_never_rounded_to_none_or_all(share, text):
+    assert percent(share) == text
+
+
+def test_a_number_has_a_true_minus_and_zero_has_no_sign():
+    assert signed(-0.314) == "−0.31"
+    assert signed(-0.001) == "0.00"
+
+
+def test_names_are_joined_as_people_do():
+    assert listing(["a", "b", "c"]) == "a, b and c"
+    assert listing(["a"]) == "a"
+    assert listing([]) == ""
+
+
+def test_an_anchor_has_no_character_that_a_link_cannot_hold():
+    assert anchor("study", 'a b"<c>') == "study-a-b-c-"
+
+
+def test_invisible_characters_of_a_text_are_named():
+    assert show_text("a\x00b\u202ec\r\nd\te") == "a⟨U+0000⟩b⟨U+202E⟩c\nd\te"
+
+
+def test_a_very_long_text_is_cut_and_says_so():
+    shown = show_text("x" * 100_000)
+    assert len(shown) < 1_400
+    assert shown.endswith("[100,000 characters, the first 1,200 shown]")

@@ -1,0 +1,210 @@
+"""The page of the report, as HTML; tests/browser opens it in a real browser."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from llm_variability.report.page import choose_examples, locate_figures
+from llm_variability.report.provenance import (
+    find_commit,
+    flatten,
+    package_versions,
+    read_manifest,
+    without_credentials,
+)
+
+inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and all text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def named(self, *tags):
+        return [attributes for tag, attributes in self.found if tag in tags]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    inputs.write_results(
+        folder,
+        models=["tiny-model"],
+        encoders=["encoder-a", "encoder-b"],
+        grid=(("0", "0.5", "2.0"), ("0.2", "1.0")),
+    )
+    inputs.make_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def html(results) -> str:
+    return (results / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html) -> Elements:
+    return Elements(html)
+
+
+def test_the_page_needs_nothing_but_itself(page):
+    assert not page.named("script", "iframe", "object", "embed")
+    for attributes in page.named("img"):
+        assert attributes["src"].startswith("data:image/svg+xml;base64,")
+    for attributes in page.named("link"):
+        assert attributes["href"] == "data:,"
+    for attributes in page.named("a"):
+        assert not attributes["href"].startswith(("http", "//", "javascript"))
+
+
+def test_links_to_tables_and_figures_lead_to_files(page, results):
+    links = [attributes["href"] for attributes in page.named("a")]
+    files = [link for link in links if not link.startswith("#")]
+    assert {"tables/fits.csv", "tables/mean_cosine.csv", "tables/draw_counts.csv"} <= set(files)
+    assert all((results / file).is_file() for file in files)
+
+
+def test_links_inside_the_page_lead_to_one_element_each(page):
+    ids = [attributes["id"] for _, attributes in page.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for attributes in page.named("a"):
+        if attributes["href"].startswith("#"):
+            assert attributes["href"][1:] in ids
+
+
+def test_every_figure_has_words_that_state_the_finding(page):
+    alts = [attributes["alt"] for attributes in page.named("img")]
+    assert len(alts) == 6
+    assert sum("significant in" in alt for alt in alts) == 4
+    assert sum("is highest" in alt for alt in alts) == 2
+
+
+def test_every_header_cell_has_a_scope(page):
+    assert page.named("th")
+    assert all(attributes.get("scope") for attributes in page.named("th"))
+
+
+def test_texts_of_a_model_are_escaped(html, page):
+    assert "<script" not in html
+    assert "id='injected'" not in html and "injected" not in [a.get("id") for _, a in page.found]
+    assert "&lt;script&gt;document.title" in html
+    assert "\x00" not in html and "\u202e" not in html
+    assert "{{ 7 * 7 }}" in page.text
+    assert len(html) < 2_000_000
+
+
+def test_the_page_says_what_was_run_and_found(page):
+    # 24 prompts: 2 greedy draws and 4 x 5 sampled ones each; at temperature 2.0 (two cells) one of
+    # five is empty and two are truncated.
+    assert "1 model (tiny-model) answered 24 prompts at 5 decoding settings: 528 draws" in page.text
+    assert "48 (9.1%) were empty and 96 (18.2%) were cut at the token limit" in page.text
+    assert "Asian (vs. White): significant (p < .05) at the pairwise level in" in page.text
+
+
+def test_the_page_warns_of_pairwise_p_values_and_of_treatment_coding(page):
+    assert "they overstate significance" in page.text
+    assert "its effect among the reference level of the other factors" in page.text
+
+
+def test_alarms_are_words_and_not_only_colour(page):
+    assert "empty draws above 5% in 2 cells; most in T2.0-P0.2 (20%)" in page.text
+    assert "⚠ 24 (20%)" in page.text
+
+
+def test_fits_that_could_not_be_made_are_listed_with_their_reason(page):
+    assert "no variance: every pairwise cosine is 1" in page.text
+    assert "nothing is fitted" not in page.text.split("could not be made or relied on")[-1]
+
+
+def test_greedy_determinism_is_told(page):
+    assert "0 of 24 prompts drawn more than once gave more than one text" in page.text
+
+
+def test_the_page_says_what_made_it_without_secrets(page):
+    assert "vllm 0.32.0" in page.text
+    assert "sampling.max_tokens" in page.text
+    assert "polars" in page.text
+    assert "user:secret" not in page.text
+    assert "https://***@example.invalid/v1" in page.text
+
+
+def test_each_study_has_its_section(tmp_path):
+    for study in ("labels", "ages"):
+        inputs.write_results(
+            tmp_path, study=study, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID
+        )
+    page = Elements(inputs.make_report(tmp_path).read_text())
+    ids = {attributes.get("id") for _, attributes in page.found}
+    assert {"study-labels", "study-ages", "study-labels-draws", "study-ages-draws"} <= ids
+
+
+def test_the_first_draw_of_the_first_prompt_is_the_example_of_a_group():
+    stimuli = pl.DataFrame(
+        {"prompt_id": ["p2", "p1", "p3"], "system": [None] * 3, "prompt": ["two", "one", "three"]},
+        schema_overrides={"system": pl.String},
+    )
+    draws = pl.DataFrame(
+        {
+            "prompt_id": ["p1", "p2", "p2", "p3"],
+            "race": ["Asian", "Asian", "Asian", "White"],
+            "gender": ["man"] * 4,
+            "replicate": [0, 1, 0, 4],
+            "text": ["a", "b", "c", "d"],
+        }
+    )
+    chosen = choose_examples(draws, stimuli, inputs.DESIGN)
+    assert chosen.select("race", "text", "prompt").rows() == [
+        ("Asian", "c", "two"),
+        ("White", "d", "three"),
+    ]
+
+
+def test_a_figure_is_known_by_its_path():
+    path = Path("results/figures/labels/my-model/all-mpnet-base-v2-cell.svg")
+    assert locate_figures([path]) == {("labels", "my-model", "all-mpnet-base-v2", "cell"): path}
+    with pytest.raises(ValueError, match=r"STUDY/MODEL/ENCODER-KIND\.svg"):
+        locate_figures([Path("figure.svg")])
+
+
+def test_a_manifest_that_is_no_json_object_is_named(tmp_path):
+    path = tmp_path / "m.json"
+    for content in ("not json", json.dumps([1])):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"m\.json: is no JSON"):
+            read_manifest(path)
+
+
+def test_inner_values_of_a_manifest_have_dotted_names():
+    value = {"a": {"b": 1, "c": {}}, "d": [], "e": [{"f": "x"}, {"f": "y"}], "g": False}
+    assert flatten(value) == {"a.b": "1", "e 1.f": "x", "e 2.f": "y", "g": "false"}
+
+
+def test_credentials_in_a_url_are_blotted_out():
+    assert without_credentials("at http://me:pw@host/v1 now") == "at http://***@host/v1 now"
+    assert without_credentials("https://host/a@b") == "https://host/a@b"
+
+
+def test_versions_of_what_makes_numbers_are_known():
+    assert {"llm-variability", "polars", "numpy", "matplotlib"} <= package_versions().keys()
+
+
+def test_the_commit_is_forty_hexadecimal_digits_where_there_is_one():
+    commit = find_commit()
+    assert commit is None or len(commit.split(",")[0]) == 40
