@@ -4,11 +4,9 @@ Stages, each a file of workflow/rules and a subpackage of workflow/llm_variabili
 fetch -> stimuli -> draws -> similarity -> fits -> report
 """
 
-import os
 import sys
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -17,27 +15,21 @@ HOME = Path(workflow.basedir)
 sys.path.insert(0, str(HOME / "workflow"))
 
 from llm_variability.config import CELL_PATTERN, ConfigError, load_settings
-from llm_variability.preflight import RunLock, check_settings, find_resource
+from llm_variability.preflight import RunLock, check_settings, find_resource, share_package
 
 # A configuration file is complete in itself, so the default is not merged under another one.
-CONFIG_FILES = [Path(os.path.relpath(file)) for file in workflow.configfiles] or [
-    HOME / "config/config.yaml"
-]
+CONFIG_FILES = [Path(file) for file in workflow.configfiles] or [HOME / "config/config.yaml"]
 try:
     settings = load_settings(CONFIG_FILES, workflow.config_settings.config)
     if workflow.is_main_process:
         check_settings(settings, CONFIG_FILES[-1], HOME)
 except ConfigError as error:
-    raise WorkflowError(str(error)) from None
+    sys.exit(str(error))
 
+share_package(HOME / "workflow")
 config = settings.model_dump()
 RESULTS = settings.results.rstrip("/")
 ENVIRONMENT = str(HOME / f"envs/{settings.environment}.yaml")
-
-# Rules run the package of this checkout, also in environments that do not have it installed.
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(HOME / "workflow"), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
 
 
 wildcard_constraints:

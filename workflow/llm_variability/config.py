@@ -185,7 +185,7 @@ class Model(_Weights):
     max_model_len: int | None = Field(
         None,
         ge=64,
-        description="Longest prompt plus answer in tokens (default: the model's own, at most 4096).",
+        description="Longest prompt plus answer in tokens (default: the model's, at most 4096).",
         json_schema_extra={"allowed": "a whole number of at least 64"},
     )
     tensor_parallel: int = Field(
@@ -405,6 +405,12 @@ def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, 
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
 
 
+def shown(path: Path) -> str:
+    """Write a path the way a message shows it: from here if it lies here."""
+    absolute, here = path.absolute(), Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping.
 
@@ -414,18 +420,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # noqa: S506
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{shown(path)}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: cannot be read: it is not UTF-8 text") from error
+        raise ConfigError(f"{shown(path)}: cannot be read: it is not UTF-8 text") from error
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{shown(path)}: {error}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or "it is not YAML"
-        raise ConfigError(f"{path}: {where}{problem}") from error
+        raise ConfigError(f"{shown(path)}: {where}{problem}") from error
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: must be a mapping of keys to values")
+        raise ConfigError(f"{shown(path)}: must be a mapping of keys to values")
     return loaded
 
 
@@ -478,9 +484,9 @@ def _allowed_text(field: FieldInfo | None) -> str:
     return str(extra.get("allowed", "")) if isinstance(extra, dict) else ""
 
 
-def _problem_lines(model: type[BaseModel], error: ValidationError, values: Any) -> Iterator[
-    tuple[Loc, str]
-]:
+def _problem_lines(
+    model: type[BaseModel], error: ValidationError, values: Any
+) -> Iterator[tuple[Loc, str]]:
     told: set[Loc] = set()
     for problem in error.errors():
         loc: Loc = tuple(part for part in problem["loc"] if part not in ("[key]",))
@@ -513,7 +519,9 @@ def _holds(values: Any, loc: Loc) -> bool:
     for part in loc:
         if isinstance(values, Mapping) and part in values:
             values = values[part]
-        elif isinstance(values, list) and isinstance(part, int) and part < len(values):
+        elif isinstance(values, list) and isinstance(part, int):
+            if part >= len(values):
+                return False
             values = values[part]
         else:
             return False
@@ -555,7 +563,7 @@ def load_settings(files: Sequence[Path], overrides: Mapping[str, Any] | None = N
     files: YAML files, the later winning. overrides: what `--config` gave, winning over all.
     Raises ConfigError with one line a problem.
     """
-    sources: list[tuple[str, Any]] = [(str(path), read_yaml(path)) for path in files]
+    sources: list[tuple[str, Any]] = [(shown(path), read_yaml(path)) for path in files]
     if overrides:
         sources.append(("--config", dict(overrides)))
     values: Any = {}
@@ -602,7 +610,12 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+    return (
+        yaml.safe_dump(value, default_flow_style=True, width=1000)
+        .strip()
+        .removesuffix("...")
+        .strip()
+    )
 
 
 def _yaml_lines(section: type[BaseModel], values: Mapping[str, Any], indent: str) -> Iterator[str]:

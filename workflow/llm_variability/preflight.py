@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
-from llm_variability.config import ConfigError, Encoder, Model, Settings
+from llm_variability.config import ConfigError, Encoder, Model, Settings, load_settings, shown
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.stimuli.registry import check_stimuli
 
@@ -55,9 +57,27 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
     file: the configuration, named in the message. home: the workflow's folder.
     Raises ConfigError with one line a problem.
     """
-    problems = [f"{file}: {problem}" for problem in _problems(settings, home)]
+    problems = [f"{shown(file)}: {problem}" for problem in _problems(settings, home)]
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def main() -> None:
+    """Check configuration files given on the command line."""
+    files = [Path(name) for name in sys.argv[1:]]
+    if not files:
+        sys.exit("usage: python -m llm_variability.preflight FILE...")
+    try:
+        check_settings(load_settings(files), files[-1], Path(__file__).parents[2])
+    except ConfigError as error:
+        sys.exit(str(error))
+
+
+def share_package(folder: Path) -> None:
+    """Let every job import the package of this checkout, also where it is not installed."""
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [str(folder), *(other for other in others if other not in ("", str(folder)))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(kept)
 
 
 class RunLock:
@@ -67,7 +87,7 @@ class RunLock:
     has to be unlocked, unlike with Snakemake's own lock (which the default profile switches off).
     """
 
-    _held: list[int] = []
+    _held: ClassVar[list[int]] = []
 
     def __init__(self, results: str) -> None:
         self.path = Path(results) / ".run.lock"
@@ -87,3 +107,5 @@ class RunLock:
         self._held.append(handle)
 
 
+if __name__ == "__main__":
+    main()

@@ -188,9 +188,7 @@ FITS = Table(
     },
 )
 
-TABLES = {
-    table.name: table for table in (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS)
-}
+TABLES = {table.name: table for table in (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS)}
 
 
 def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str) -> None:
@@ -213,9 +211,7 @@ def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str)
             raise TableError(f"{where}: {name} has empty values")
 
 
-def write_table(
-    frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping[str, Any]
-) -> None:
+def write_table(frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping[str, Any]) -> None:
     """Write a table whole or not at all.
 
     frame: its columns in any order; they are cast to the contract's types and put in its order.

@@ -12,12 +12,12 @@ rule configuration:
         f"{RESULTS}/logs/configuration.log",
     benchmark:
         f"{RESULTS}/benchmarks/configuration.tsv"
+    localrule: True
     conda:
         ENVIRONMENT
-    localrule: True
     params:
         settings=settings.to_json(),
     shell:
         """
-        python -m llm_variability.config record {params.settings:q} {output:q} 2> {log:q}
+        python -m llm_variability.config record {params.settings:q} {output:q} 2>{log:q}
         """

@@ -24,11 +24,11 @@ rule generate:
         f"{RESULTS}/logs/draws/{{study}}/{{model}}/{{cell}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/draws/{{study}}/{{model}}/{{cell}}.tsv"
-    conda:
-        ENVIRONMENT
     # All cells of a model come before the next model's, and before anything else that could take
     # the device, so that each model is loaded once.
     priority: lambda wildcards: 1000 - MODEL_RANK[wildcards.model]
+    conda:
+        ENVIRONMENT
     resources:
         engine=1,
     params:

@@ -180,9 +180,7 @@ def check_rendering(cell: Cell, server: Server) -> dict[str, Any]:
     """
     rows = cell.prompts.select("system", "prompt").unique(maintain_order=True).rows()
     timeout_s = cell.model.request_timeout_s
-    tokens = asyncio.run(
-        render_prompt_tokens(server, [_messages(*row) for row in rows], timeout_s)
-    )
+    tokens = asyncio.run(render_prompt_tokens(server, [_messages(*row) for row in rows], timeout_s))
     longest = cell.model.max_model_len
     for (_, prompt), ids in zip(rows, tokens, strict=True):
         if longest is not None and len(ids) + cell.max_new_tokens > longest:
@@ -229,13 +227,15 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
     title = f"{cell.study} {cell.model_name} {cell.name}"
 
     def missing() -> list[Order]:
-        return [order for order in wanted if (order.prompt_id, order.replicate) not in journal.draws]
+        return [
+            order for order in wanted if (order.prompt_id, order.replicate) not in journal.draws
+        ]
 
     if not missing():
         log.info("%s: all %d draws are in the journal", title, len(wanted))
         return
     progress = Progress(title, len(wanted) - len(missing()), len(wanted))
-    progress_keep = _keeper(journal, progress)
+    keep = _keeper(journal, progress)
     faults: list[str] = []
     for load in range(1, ENGINE_LOADS + 1):
         try:
@@ -246,7 +246,7 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
                         server,
                         cell.sampling,
                         missing(),
-                        progress_keep,
+                        keep,
                         lambda: owner.alive,
                         cell.model.max_in_flight,
                         cell.model.request_timeout_s,
@@ -284,6 +284,6 @@ def tabulate_draws(cell: Cell, journal: Journal, factors: list[str]) -> pl.DataF
         text, status = classify_answer(draw.raw, draw.finish_reason, draw.error)
         rows.append({**vars(draw), "text": text, "status": status})
     schema = {name: column.dtype for name, column in DRAWS.columns.items()}
-    draws = pl.DataFrame(rows, schema=schema)  # type: ignore[arg-type]
+    draws = pl.DataFrame(rows, schema=schema)
     groups = cell.prompts.select("prompt_id", *factors)
     return draws.join(groups, on="prompt_id", how="left", maintain_order="left")

@@ -262,11 +262,11 @@ async def make_draws(
     async with server.session(max_in_flight, timeout_s) as session:
         workers = [asyncio.create_task(work(session)) for _ in range(max_in_flight)]
         watcher = asyncio.create_task(watch())
-        everyone = asyncio.gather(*workers)
         try:
-            await asyncio.wait({everyone, watcher}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (watcher, everyone):
-                if task.done():
+            running = {watcher, *workers}
+            while running > {watcher}:
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
                     task.result()
         finally:
             for task in (*workers, watcher):

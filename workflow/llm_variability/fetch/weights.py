@@ -28,7 +28,16 @@ WEIGHT_FIELDS = (
 )
 """What of a model's or encoder's settings decides its weights."""
 
-_NOT_NEEDED = ["original/*", "onnx/*", "openvino/*", "*.gguf", "*.h5", "*.msgpack", "*.ot", "*.onnx"]
+_NOT_NEEDED = [
+    "original/*",
+    "onnx/*",
+    "openvino/*",
+    "*.gguf",
+    "*.h5",
+    "*.msgpack",
+    "*.ot",
+    "*.onnx",
+]
 
 
 def hash_files(folder: Path, files: list[Path]) -> str:
@@ -106,8 +115,9 @@ def convert_gguf(file: Path, folder: Path) -> None:
 
 
 def _package_licence(package: str) -> str | None:
-    about = metadata.metadata(package)
-    return about.get("License-Expression") or about.get("License")
+    about = metadata.metadata(package).json
+    licence = about.get("license_expression") or about.get("license")
+    return str(licence) if licence else None
 
 
 def fetch_hub(repository: str, revision: str) -> tuple[Path, str | None]:

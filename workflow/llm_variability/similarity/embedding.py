@@ -49,7 +49,7 @@ def store_folder(table: Path, manifest: Mapping[str, Any], settings: Encoder) ->
 
 
 def read_store(folder: Path) -> pl.DataFrame:
-    """Read every vector of a store. A chunk that is not whole is put down as lost, and made again."""
+    """Read every vector of a store; a chunk that is not whole counts as lost."""
     chunks = []
     for path in sorted(folder.glob("*.parquet")):
         try:
@@ -68,7 +68,7 @@ class SentenceEncoder:
         self._model: Any = None
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Encode texts: (n, d) float32, rows of unit length. Raises ValueError for a zero vector."""
+        """Encode texts to (n, d) float32 rows of unit length; ValueError if one cannot be."""
         if self._model is None:
             self._model = self._load()
         vectors = self._model.encode(

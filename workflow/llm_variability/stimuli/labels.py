@@ -151,7 +151,9 @@ def render_label_prompts(stimuli: LabelStimuli, study: Study) -> tuple[pl.DataFr
     Raises ConfigError if two groups get the same prompt.
     """
     table = pl.DataFrame(
-        list(_rows(stimuli, study)), schema_overrides={"system": pl.String}, infer_schema_length=None
+        list(_rows(stimuli, study)),
+        schema_overrides={"system": pl.String},
+        infer_schema_length=None,
     )
     twice = table.filter(pl.col("prompt").is_duplicated())
     if len(twice):
