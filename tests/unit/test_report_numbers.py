@@ -226,7 +226,17 @@ def test_significant_settings_are_counted_by_direction():
     assert (signal.settings, signal.positive, signal.negative) == (4, 2, 1)
     assert signal.mean_estimate == pytest.approx(0.15)
     assert findings.describe_signal(signal) == (
-        "significant in 3 of 4 settings, 2 times more and 1 times less homogeneous (mean β 0.15)"
+        "significant in 3 of 4 settings (2 more homogeneous, 1 less), mean β 0.15"
+    )
+
+
+def test_every_setting_of_every_model_counts_the_same_in_the_summary():
+    signals = [findings.Signal(3, 1, 0, 0.1), findings.Signal(1, 1, 0, 0.5)]
+    contrast = name_contrast("race[Asian]", inputs.DESIGN)
+    # (3 x .1 + 1 x .5) / 4 = .2
+    assert findings.describe_contrast(contrast, {"cell": signals}) == (
+        "Asian (vs. White): significant (p < .05) at the cell level in 2 of 4 model settings"
+        " (all more homogeneous), mean β 0.20."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -38,7 +38,6 @@ class Signal:
     positive: int
     negative: int
     mean_estimate: float
-    same_sign: int
 
     @property
     def significant(self) -> int:
@@ -51,10 +50,7 @@ def usable_fits(fits: pl.DataFrame, design: Design) -> pl.DataFrame:
 
 
 def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, str, str], Signal]:
-    """Count the significant settings by (measure, model, level, term).
-
-    `same_sign` counts the settings whose estimate has the sign of the mean.
-    """
+    """Count the significant settings by (measure, model, level, term)."""
     significant = pl.col("p_value") < SIGNIFICANCE
     estimate = pl.col("estimate")
     counted = (
@@ -65,7 +61,6 @@ def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, st
             (significant & (estimate > 0)).sum().alias("positive"),
             (significant & (estimate < 0)).sum().alias("negative"),
             estimate.mean().alias("mean_estimate"),
-            (estimate.sign() == estimate.mean().sign()).sum().alias("same_sign"),
         )
     )
     return {
@@ -74,7 +69,6 @@ def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, st
             row["positive"],
             row["negative"],
             row["mean_estimate"],
-            row["same_sign"],
         )
         for row in counted.iter_rows(named=True)
     }
@@ -83,39 +77,43 @@ def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, st
 def _direction(signal: Signal) -> str:
     if not signal.significant:
         return ""
-    if not signal.negative:
-        return ", each time more homogeneous"
-    if not signal.positive:
-        return ", each time less homogeneous"
-    return f", {signal.positive:,} times more and {signal.negative:,} times less homogeneous"
+    if signal.positive and signal.negative:
+        return f" ({signal.positive:,} more homogeneous, {signal.negative:,} less)"
+    word = "more" if signal.positive else "less"
+    return f" ({'' if signal.significant == 1 else 'all '}{word} homogeneous)"
 
 
 def describe_signal(signal: Signal) -> str:
-    """Say in how many settings a contrast is significant, and in which direction."""
+    """Say in how many settings a contrast is significant, in which direction, and the mean."""
     return (
         f"significant in {signal.significant:,} of {quantity(signal.settings, 'setting')}"
-        f"{_direction(signal)} (mean β {signed(signal.mean_estimate)})"
+        f"{_direction(signal)}, mean β {signed(signal.mean_estimate)}"
     )
 
 
-def describe_contrast(contrast: Contrast, signals: dict[str, list[Signal]]) -> str:
+def add_signals(signals: Sequence[Signal]) -> Signal:
+    """Add up several models' signals; every setting counts the same in the mean."""
+    settings = sum(each.settings for each in signals)
+    return Signal(
+        settings,
+        sum(each.positive for each in signals),
+        sum(each.negative for each in signals),
+        sum(each.mean_estimate * each.settings for each in signals) / settings,
+    )
+
+
+def describe_contrast(contrast: Contrast, signals: Mapping[str, Sequence[Signal]]) -> str:
     """Say what became of a contrast over all models: a sentence, level by level.
 
     signals: by level, one of each model that has one.
     """
     parts = []
     for level, of_models in signals.items():
-        total = Signal(
-            sum(each.settings for each in of_models),
-            sum(each.positive for each in of_models),
-            sum(each.negative for each in of_models),
-            0.0,
-            0,
-        )
+        total = add_signals(of_models)
         unit = "settings" if len(of_models) == 1 else "model settings"
         parts.append(
-            f"at the {level} level in {total.significant:,} of {total.settings:,}"
-            f" {unit}{_direction(total)}"
+            f"at the {level} level in {total.significant:,} of {total.settings:,} {unit}"
+            f"{_direction(total)}, mean β {signed(total.mean_estimate)}"
         )
     return f"{contrast.label}: significant (p < .05) {'; '.join(parts)}."
 

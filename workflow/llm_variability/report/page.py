@@ -59,7 +59,7 @@ class Inputs:
 
 Context = dict[str, Any]
 
-_SHOWN_ELSEWHERE = {"design", "table", "manifest", "study", "model"}
+_SHOWN_ELSEWHERE = {"design", "table", "manifest", "identity", "study", "model"}
 
 
 # ------------------------------------------------------------------------------- figures
@@ -337,7 +337,7 @@ def build_study(
         "headline": _headline(fits, contrasts, levels, design),
         "primary_encoder": fits["measure"][0] if fits.height else "",
         "design": design,
-        "prompts": stimuli.height,
+        "prompts": quantity(stimuli.height, "prompt"),
         "example_prompt": show_text(stimuli["prompt"][0]) if stimuli.height else "",
         "greedy_note": greedy_only_anchor,
         "reference": reference_note(design),
@@ -358,7 +358,14 @@ def build_study(
             for model in models
         ],
         "counts": _count_rows(cells),
-        "alarms": list(findings.describe_alarms(cells)),
+        "alarms": [
+            *findings.describe_alarms(cells),
+            *(
+                findings.describe_determinism(row)
+                for row in tables["determinism"].iter_rows(named=True)
+                if row["varying_prompts"]
+            ),
+        ],
         "determinism": [
             findings.describe_determinism(row)
             for row in tables["determinism"].iter_rows(named=True)
