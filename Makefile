@@ -12,8 +12,9 @@ VENV := $(CURDIR)/$(if $(filter cpu,$(ENV)),.venv,.venv-$(ENV))
 INSTALL = $(PYTHON) envs/install.py --environment $(ENV) --venv $(VENV) \
   $(if $(filter file,$(origin PYTHON)),--find-python)
 
-# Rules run `python`, which has to be the environment's.
-export PATH := $(VENV)/bin:$(PATH)
+# Rules run `python`, which has to be the environment's. The installer must not be run by it.
+IN_VENV = PATH="$(VENV)/bin:$$PATH"
+
 ifdef TORCH_INDEX
 export TORCH_INDEX
 endif
@@ -31,18 +32,18 @@ help:
 	@sed -n 's/^#   /  /p' Makefile
 
 run: install
-	@snakemake --cores all $(ARGS)
+	@$(IN_VENV) snakemake --cores all $(ARGS)
 	@if [ -f results/report.html ]; then echo 'Report: $(CURDIR)/results/report.html'; fi
 
 test: install-dev
-	@pytest $(ARGS)
+	@$(IN_VENV) pytest $(ARGS)
 
 lint: install-dev
-	ruff check .
-	ruff format --check .
-	mypy
-	snakefmt --check Snakefile workflow/rules
-	snakemake --lint
+	$(IN_VENV) ruff check .
+	$(IN_VENV) ruff format --check .
+	$(IN_VENV) mypy
+	$(IN_VENV) snakefmt --check Snakefile workflow/rules
+	$(IN_VENV) snakemake --lint
 
 install:
 	@$(INSTALL)
@@ -51,9 +52,9 @@ install-dev:
 	@$(INSTALL) --dev
 
 config: install
-	python -m llm_variability.config default > config/config.yaml.new
+	$(IN_VENV) python -m llm_variability.config default > config/config.yaml.new
 	mv config/config.yaml.new config/config.yaml
-	python -m llm_variability.config schema > workflow/schemas/config.schema.json.new
+	$(IN_VENV) python -m llm_variability.config schema > workflow/schemas/config.schema.json.new
 	mv workflow/schemas/config.schema.json.new workflow/schemas/config.schema.json
 
 lock:
