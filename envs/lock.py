@@ -25,6 +25,7 @@ from pathlib import Path
 
 ENVS = Path(__file__).resolve().parent
 PYTHON = "3.11"
+PLATFORM = "x86_64-manylinux_2_31"  # the oldest for which every compiled package has a wheel
 HEADER = "# Made by `make lock` from {source}. Do not edit.\n"
 
 # Packages whose metadata asks for what the .overrides files drop or change. pip has no overrides,
@@ -81,7 +82,7 @@ def solve(uv: str, environment: str, *options: str) -> None:
     """Writes {environment}.lock: every pin but torch, with the hashes of its files."""
     lock = ENVS / f"{environment}.lock"
     command = [uv, "pip", "compile", f"{environment}.in", "--output-file", lock.name, "--quiet"]
-    command += ["--python-version", PYTHON, "--python-platform", "x86_64-manylinux_2_28"]
+    command += ["--python-version", PYTHON, "--python-platform", PLATFORM]
     command += ["--generate-hashes", "--no-annotate", "--no-header", "--no-emit-package", "torch"]
     if (ENVS / f"{environment}.overrides").exists():
         command += ["--override", f"{environment}.overrides"]
@@ -125,7 +126,7 @@ def check_conda_pins(uv: str, environment: str, scratch: Path, *options: str) ->
     listed = scratch / f"{environment}.txt"
     listed.write_text("".join(f"{name}=={version}\n" for name, version in pins.items()))
     command = [uv, "pip", "compile", str(listed), "--quiet", "--python-version", PYTHON]
-    command += ["--python-platform", "x86_64-manylinux_2_28"]
+    command += ["--python-platform", PLATFORM]
     subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
 
 
