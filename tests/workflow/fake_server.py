@@ -16,10 +16,32 @@ from pathlib import Path
 
 from aiohttp import web
 
-WORDS = (
-    "river harvest lantern copper violin garden thunder bakery compass orchard meadow painter"
-    " sailor winter engine market bridge letter window candle mountain teacher doctor runner"
-).split()
+WORDS = [
+    "river",
+    "harvest",
+    "lantern",
+    "copper",
+    "violin",
+    "garden",
+    "thunder",
+    "bakery",
+    "compass",
+    "orchard",
+    "meadow",
+    "painter",
+    "sailor",
+    "winter",
+    "engine",
+    "market",
+    "bridge",
+    "letter",
+    "window",
+    "candle",
+    "mountain",
+    "teacher",
+    "doctor",
+    "runner",
+]
 
 
 def make_text(seed: int, prompt: str, temperature: float) -> str:
@@ -41,9 +63,13 @@ async def complete(request: web.Request) -> web.Response:
     finish = "stop"
     if mode == "mixed":
         kind = body["seed"] % 7
-        text, finish = [("", "stop"), (None, "stop"), (text, "length")][kind] if kind < 3 else (
-            text,
-            finish,
+        text, finish = (
+            [("", "stop"), (None, "stop"), (text, "length")][kind]
+            if kind < 3
+            else (
+                text,
+                finish,
+            )
         )
     with (folder / "requests.jsonl").open("a") as file:
         file.write(json.dumps({"model": body["model"], "seed": body["seed"], "body": body}) + "\n")

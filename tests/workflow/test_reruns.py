@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from running import HOME, FakeServer, Job, Workspace, small_study
 
 JOINT = {("configuration", ""), ("tables", ""), ("report", ""), ("all", "")}
@@ -18,9 +19,7 @@ def base(server: FakeServer) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def finished(
-    tmp_path_factory: pytest.TempPathFactory, base: dict[str, Any]
-) -> Workspace:
+def finished(tmp_path_factory: pytest.TempPathFactory, base: dict[str, Any]) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("finished"))
     workspace.configure(base)
     workspace.run()
@@ -157,8 +156,10 @@ def test_more_draws_keep_the_old_ones(
     prompts, sampled_cells = 16, 2
     assert len(server.requests()) - asked == prompts * sampled_cells * (5 - 3)
     assert len(after) == prompts * 5
-    assert after.filter(pl.col("replicate") < 3).sort("prompt_id", "replicate").equals(
-        before.sort("prompt_id", "replicate")
+    assert (
+        after.filter(pl.col("replicate") < 3)
+        .sort("prompt_id", "replicate")
+        .equals(before.sort("prompt_id", "replicate"))
     )
 
 
@@ -168,7 +169,9 @@ def test_each_cell_sends_its_own_temperature_and_every_draw_its_own_seed(
     bodies = [each["body"] for each in server.requests() if each["model"] == "second"]
     settings = {(body["temperature"], body["top_p"]) for body in bodies}
     assert settings == {(0.0, 1.0), (0.5, 0.8), (0.5, 1.0)}
-    sampled = [body["seed"] for body in bodies if (body["temperature"], body["top_p"]) == (0.5, 0.8)]
+    sampled = [
+        body["seed"] for body in bodies if (body["temperature"], body["top_p"]) == (0.5, 0.8)
+    ]
     assert len(set(sampled)) == len(sampled) == 16 * 3
 
 

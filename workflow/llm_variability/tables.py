@@ -66,7 +66,7 @@ class Design:
 
     `block` is the column with the random intercept (the writing format); `factors` are crossed
     and make the groups: texts are compared inside one block x group. `greedy_is_anchor` says that
-    all draws of a prompt are equal by construction at temperature 0, so nothing is fitted there.
+    a prompt's draws at temperature 0 are repeats of one answer, so nothing is fitted there.
     """
 
     block: str

@@ -28,7 +28,7 @@ LEVELS = ("pairwise", "cell")
 
 BACKENDS = ("profile", "statsmodels")
 
-GREEDY_REASON = "greedy anchor: all draws of a prompt are equal by construction"
+GREEDY_REASON = "greedy anchor: at temperature 0 repeats of a prompt only measure determinism"
 
 MIN_SD = 1e-6
 """Standard deviation of cosines that the rounding of float32 unit vectors alone can make."""
