@@ -64,7 +64,7 @@ def canonical_number(value: Any) -> str:
         number = Decimal(str(value).strip())
     except InvalidOperation as error:
         raise ValueError("not a number") from error
-    if not number.is_finite() or number != round(number, 4):
+    if not number.is_finite() or abs(number) > 1_000_000 or number != round(number, 4):
         raise ValueError("not a finite number with at most four decimals")
     if number == 0:
         return "0"
@@ -105,6 +105,23 @@ def _top_ps(values: Any) -> list[str]:
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 NAME_RULE = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
+
+
+def _no_truth_value(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("grid", f"{str(value).lower()} is not a number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_truth_value)]
+Real = Annotated[float, BeforeValidator(_no_truth_value), Field(allow_inf_nan=False)]
+"""Numbers of the configuration; `true` is none, though Python takes it for 1."""
+
+
+def _usable_folder(value: str) -> str:
+    if not value.strip("/ ") or "{" in value or "}" in value:
+        raise PydanticCustomError("grid", f"{value!r} is not a path")
+    return value
 
 
 class _Section(BaseModel):
@@ -182,19 +199,19 @@ class Model(_Weights):
     dtype: Literal["auto", "float16", "bfloat16", "float32"] = _allowed(
         "auto", "Precision of the weights.", "auto, float16, bfloat16, float32"
     )
-    max_model_len: int | None = Field(
+    max_model_len: Whole | None = Field(
         None,
         ge=64,
         description="Longest prompt plus answer in tokens (default: the model's, at most 4096).",
         json_schema_extra={"allowed": "a whole number of at least 64"},
     )
-    tensor_parallel: int = Field(
+    tensor_parallel: Whole = Field(
         1,
         ge=1,
         description="GPUs that share the model's layers.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    memory_fraction: float | None = Field(
+    memory_fraction: Real | None = Field(
         None,
         gt=0,
         le=1,
@@ -203,22 +220,24 @@ class Model(_Weights):
         json_schema_extra={"allowed": "a number above 0, at most 1"},
     )
     engine_args: dict[str, str | int | float | bool] = _allowed(
-        {}, "Further vLLM server arguments, without the leading dashes.", "a mapping"
+        {},
+        "Further vLLM server arguments, without the leading dashes.",
+        "a mapping from names to texts, numbers, true or false",
     )
-    max_in_flight: int = Field(
+    max_in_flight: Whole = Field(
         256,
         ge=1,
         le=10_000,
         description="Requests that one cell keeps in flight.",
         json_schema_extra={"allowed": "a whole number from 1 to 10000"},
     )
-    request_timeout_s: float = Field(
+    request_timeout_s: Real = Field(
         600,
         gt=0,
         description="Deadline of one request in seconds.",
         json_schema_extra={"allowed": "a number above 0"},
     )
-    load_timeout_s: float = Field(
+    load_timeout_s: Real = Field(
         1800,
         gt=0,
         description="Deadline for the engine to load the model in seconds.",
@@ -235,15 +254,20 @@ class Model(_Weights):
     def _endpoint_is_url(self) -> Model:
         if self.endpoint is not None and not re.match(r"https?://[^\s/]", self.endpoint):
             raise PydanticCustomError("source", f"endpoint: {self.endpoint!r} is not a URL")
+        if self.endpoint is not None and "@" in self.endpoint:
+            raise PydanticCustomError("source", "endpoint holds a password; use api_key_env")
         if self.endpoint is None and self.api_key_env is not None:
             raise PydanticCustomError("source", "api_key_env is allowed with endpoint only")
+        if self.api_key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", self.api_key_env):
+            # Its value is not shown: it may well be the key itself.
+            raise PydanticCustomError("source", "api_key_env is not the name of a variable")
         return self
 
 
 class Encoder(_Weights):
     """A sentence-transformers encoder: texts to unit vectors."""
 
-    batch_size: int = Field(
+    batch_size: Whole = Field(
         32,
         ge=1,
         description="Texts encoded together. Part of what the vectors are: changing it may move"
@@ -307,20 +331,20 @@ class Study(_Section):
     formats: list[str] | None = _allowed(
         None, "Formats to use (default: all of the stimuli file).", "ids of the stimuli file"
     )
-    draws: int = Field(
+    draws: Whole = Field(
         50,
         ge=1,
         description="Draws a prompt in each cell. More can be asked for later: those made stay.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    greedy_draws: int | None = Field(
+    greedy_draws: Whole | None = Field(
         None,
         ge=1,
         description="Draws a prompt at temperature 0, where they only test determinism"
         " (default: as many as `draws`).",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    max_new_tokens: int = Field(
+    max_new_tokens: Whole = Field(
         80,
         ge=1,
         description="Longest answer in tokens; a longer one is cut and counted as truncated.",
@@ -358,11 +382,13 @@ Entries = Annotated[dict[Name, Entry], AfterValidator(_some_entries)]
 class Settings(_Section):
     """Everything a run is made of."""
 
-    results: str = _allowed("results", "Folder that every result goes to.", "a path")
+    results: Annotated[str, AfterValidator(_usable_folder)] = _allowed(
+        "results", "Folder that every result goes to.", "a path without braces"
+    )
     environment: Literal["cpu", "gpu"] = _allowed(
         "cpu", "Environment of envs/ that `--sdm conda` deploys for the rules.", "cpu, gpu"
     )
-    seed: int = Field(
+    seed: Whole = Field(
         1,
         ge=0,
         lt=2**63,
@@ -394,9 +420,13 @@ class _StrictLoader(yaml.SafeLoader):
 def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[Any] = set()
     for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
+        line = key_node.start_mark.line + 1
         key = loader.construct_object(key_node, deep=True)
+        if isinstance(key, (dict, list)):
+            raise ConfigError(f"line {line}: a key must be a text; quote it if it holds braces")
         if key in seen:
-            line = key_node.start_mark.line + 1
             raise ConfigError(f"line {line}: the key {key!r} is given twice; keep one")
         seen.add(key)
     return loader.construct_mapping(node, deep=True)
@@ -430,6 +460,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         where = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or "it is not YAML"
         raise ConfigError(f"{shown(path)}: {where}{problem}") from error
+    except ValueError as error:  # a date or number that looks right and is none
+        raise ConfigError(f"{shown(path)}: {error}") from error
     if not isinstance(loaded, dict):
         raise ConfigError(f"{shown(path)}: must be a mapping of keys to values")
     return loaded
@@ -490,6 +522,10 @@ def _problem_lines(
     told: set[Loc] = set()
     for problem in error.errors():
         loc: Loc = tuple(part for part in problem["loc"] if part not in ("[key]",))
+        if problem["type"] != "missing":
+            # Where several types are allowed, pydantic adds the type it tried.
+            while loc and not _holds(values, loc):
+                loc = loc[:-1]
         _, section = _describe(model, loc[:-1])
         field, _ = _describe(model, loc)
         if loc in told:
