@@ -211,6 +211,21 @@ def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str)
             raise TableError(f"{where}: {name} has empty values")
 
 
+def _cast(frame: pl.DataFrame, types: Mapping[str, Any], where: str) -> pl.DataFrame:
+    try:
+        cast = frame.cast(types)  # type: ignore[arg-type]
+    except pl.exceptions.PolarsError as error:
+        raise TableError(f"{where}: {' '.join(str(error).split())[:300]}") from error
+    for name, dtype in types.items():
+        if (
+            dtype.is_integer()
+            and frame.schema[name].is_float()
+            and (cast[name] != frame[name]).any()
+        ):
+            raise TableError(f"{where}: {name} has values that are no whole numbers")
+    return cast
+
+
 def write_table(frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping[str, Any]) -> None:
     """Write a table whole or not at all.
 
@@ -221,7 +236,7 @@ def write_table(frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping
     design = Design.from_json(metadata["design"]) if metadata.get("design") else None
     factors = design.columns if design is not None and table.takes_factors else []
     types = {name: column.dtype for name, column in table.columns.items() if name in frame.columns}
-    frame = frame.cast(types)  # type: ignore[arg-type]
+    frame = _cast(frame, types, str(path))
     _check(frame, table, design, str(path))
     frame = frame.select([*factors, *table.columns])
     recorded = {"table": table.name, "version": __version__, **metadata}
@@ -262,6 +277,9 @@ def read_table(path: Path, table: Table) -> pl.DataFrame:
     if metadata["table"] != table.name:
         raise TableError(f"{path}: is a {metadata['table']} table, not {table.name}")
     design = Design.from_json(metadata["design"]) if metadata.get("design") else None
-    frame = pl.read_parquet(path)
+    try:
+        frame = pl.read_parquet(path, glob=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TableError(f"{path}: is damaged") from error
     _check(frame, table, design, str(path))
     return frame
