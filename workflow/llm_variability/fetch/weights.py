@@ -77,7 +77,7 @@ def find_in_package(kind: Kind, package: str) -> Path:
     """
     try:
         files = metadata.distribution(package).files or []
-    except metadata.PackageNotFoundError:
+    except (metadata.PackageNotFoundError, ValueError):
         raise ConfigError(f"package {package!r} is not installed") from None
     located = [Path(str(file.locate())) for file in files]
     marker = "config.json" if kind == "model" else "modules.json"
@@ -101,7 +101,8 @@ def convert_gguf(file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as holder:
+        temporary = Path(holder) / "weights"
         model = AutoModelForCausalLM.from_pretrained(
             file.parent,
             gguf_file=file.name,
@@ -111,7 +112,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
         model.save_pretrained(temporary)
         AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(temporary)
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(temporary, folder)
+        temporary.rename(folder)
 
 
 def _package_licence(package: str) -> str | None:
