@@ -7,6 +7,7 @@ genders) is data: resources/labels.yaml. Other groups are another file.
 from __future__ import annotations
 
 import itertools
+import re
 import string
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,7 +29,7 @@ ARTICLE = "a"
 
 BLOCK = "format"
 
-RESERVED = {BLOCK, ARTICLE, "encoder", "mean_cosine", "texts", "pairs"}.union(
+RESERVED = {BLOCK, ARTICLE, "encoder", "row", "mean_cosine", "texts", "pairs"}.union(
     *(table.columns for table in TABLES.values())
 )
 """Names that columns of the workflow have, and a factor cannot."""
@@ -76,9 +77,18 @@ class LabelStimuli(_Section):
     @model_validator(mode="after")
     def _template_fits(self) -> LabelStimuli:
         try:
-            used = {name for _, name, _, _ in string.Formatter().parse(self.template) if name}
+            fields = [
+                field for field in string.Formatter().parse(self.template) if field[1] is not None
+            ]
+            used = {str(name) for _, name, _, _ in fields}
         except ValueError as error:
             raise PydanticCustomError("source", f"template: {error}") from error
+        if "" in used or any(spec or conversion for _, _, spec, conversion in fields):
+            raise PydanticCustomError(
+                "source", "template: braces hold a name and nothing else, as in {format}"
+            )
+        if re.search(r"\{a\}(?!\s+\S)", self.template):
+            raise PydanticCustomError("source", "template: a word must follow {a}")
         reserved = RESERVED & self.factors.keys()
         if reserved:
             raise PydanticCustomError(
@@ -116,14 +126,25 @@ def read_label_stimuli(path: Path, formats: list[str] | None = None) -> LabelSti
     return stimuli.model_copy(update={"formats": kept})
 
 
+def indefinite_article(word: str, articles: inflect.engine) -> str:
+    """Give "a" or "an" as the word is spoken: "an 8-year-old", "an 11-year-old", "a 100-dollar"."""
+    bare = word.lstrip("\"'([{\N{LEFT DOUBLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}*_")
+    if number := re.match(r"\d+(?:,\d{3})*", bare):
+        digits = number[0].replace(",", "")
+        spoken_first = digits[: (len(digits) - 1) % 3 + 1]
+        return "an" if spoken_first in ("11", "18") or spoken_first.startswith("8") else "a"
+    return str(articles.a(bare)).split()[0] if bare else "a"
+
+
 def render_prompt(template: str, phrases: Mapping[str, str], articles: inflect.engine) -> str:
     """Fill a template; `{a}` becomes the indefinite article of the word that follows."""
     mark = "\N{NULL}"
-    words = template.format(**phrases, **{ARTICLE: mark}).split()
-    for position, word in enumerate(words[:-1]):
-        if word == mark:
-            words[position] = str(articles.a(words[position + 1])).split()[0]
-    return " ".join(words)
+    words = " ".join(template.format(**phrases, **{ARTICLE: mark}).split())
+    return re.sub(
+        f"{mark} ([^ ]+)",
+        lambda found: f"{indefinite_article(found[1], articles)} {found[1]}",
+        words,
+    )
 
 
 def _rows(stimuli: LabelStimuli, study: Study) -> Iterator[dict[str, object]]:
