@@ -21,7 +21,7 @@ def sum_cosines(embeddings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     rows = np.asarray(embeddings, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    if rows.size and np.abs(lengths - 1).max() > _UNIT_TOLERANCE:
+    if not np.all(np.abs(lengths - 1) <= _UNIT_TOLERANCE):  # so written, NaN is refused too
         raise ValueError("the embeddings are not of unit length")
     rows = rows / lengths
     cosines = rows @ rows.T
