@@ -199,9 +199,8 @@ class Model(_Weights):
     dtype: Literal["auto", "float16", "bfloat16", "float32"] = _allowed(
         "auto", "Precision of the weights.", "auto, float16, bfloat16, float32"
     )
-    max_model_len: Whole | None = Field(
+    max_model_len: Annotated[Whole, Field(ge=64)] | None = Field(
         None,
-        ge=64,
         description="Longest prompt plus answer in tokens (default: the model's, at most 4096).",
         json_schema_extra={"allowed": "a whole number of at least 64"},
     )
@@ -211,10 +210,8 @@ class Model(_Weights):
         description="GPUs that share the model's layers.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    memory_fraction: Real | None = Field(
+    memory_fraction: Annotated[Real, Field(gt=0, le=1)] | None = Field(
         None,
-        gt=0,
-        le=1,
         description="Share of the device's memory that the engine may take (vLLM's"
         " gpu-memory-utilization; default .9 on a GPU, .3 of the RAM on a CPU).",
         json_schema_extra={"allowed": "a number above 0, at most 1"},
@@ -337,9 +334,8 @@ class Study(_Section):
         description="Draws a prompt in each cell. More can be asked for later: those made stay.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    greedy_draws: Whole | None = Field(
+    greedy_draws: Annotated[Whole, Field(ge=1)] | None = Field(
         None,
-        ge=1,
         description="Draws a prompt at temperature 0, where they only test determinism"
         " (default: as many as `draws`).",
         json_schema_extra={"allowed": "a whole number of at least 1"},
