@@ -113,8 +113,9 @@ def _no_truth_value(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_no_truth_value)]
-Real = Annotated[float, BeforeValidator(_no_truth_value), Field(allow_inf_nan=False)]
+_NO_BOOL = BeforeValidator(_no_truth_value)
+Whole = Annotated[int, _NO_BOOL]
+Real = Annotated[float, _NO_BOOL, Field(allow_inf_nan=False)]
 """Numbers of the configuration; `true` is none, though Python takes it for 1."""
 
 
@@ -199,7 +200,7 @@ class Model(_Weights):
     dtype: Literal["auto", "float16", "bfloat16", "float32"] = _allowed(
         "auto", "Precision of the weights.", "auto, float16, bfloat16, float32"
     )
-    max_model_len: Annotated[Whole, Field(ge=64)] | None = Field(
+    max_model_len: Annotated[int, Field(ge=64), _NO_BOOL] | None = Field(
         None,
         description="Longest prompt plus answer in tokens (default: the model's, at most 4096).",
         json_schema_extra={"allowed": "a whole number of at least 64"},
@@ -210,7 +211,7 @@ class Model(_Weights):
         description="GPUs that share the model's layers.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    memory_fraction: Annotated[Real, Field(gt=0, le=1)] | None = Field(
+    memory_fraction: Annotated[float, Field(gt=0, le=1), _NO_BOOL] | None = Field(
         None,
         description="Share of the device's memory that the engine may take (vLLM's"
         " gpu-memory-utilization; default .9 on a GPU, .3 of the RAM on a CPU).",
@@ -334,7 +335,7 @@ class Study(_Section):
         description="Draws a prompt in each cell. More can be asked for later: those made stay.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    greedy_draws: Annotated[Whole, Field(ge=1)] | None = Field(
+    greedy_draws: Annotated[int, Field(ge=1), _NO_BOOL] | None = Field(
         None,
         description="Draws a prompt at temperature 0, where they only test determinism"
         " (default: as many as `draws`).",

@@ -138,10 +138,14 @@ def _end_engine(folder: Path, state: Mapping[str, Any] | None) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _last_lines(path: Path, count: int = 5) -> str:
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _last_lines(path: Path, since: int, count: int = 5) -> str:
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 8192))
+            file.seek(max(since, path.stat().st_size - 8192))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
@@ -163,7 +167,7 @@ def _start_engine(folder: Path, request: EngineRequest, owner: ProcessId) -> Non
         owner_created=owner.created,
         idle_s=float(os.environ.get("LLM_VARIABILITY_IDLE_S", IDLE_S)),
     )
-    begun = time.monotonic()
+    begun, log_size = time.monotonic(), _size(request.log)
     keeper = spawn_keeper(spec)
     state = {
         "keeper": [keeper.pid, keeper.created],
@@ -177,7 +181,7 @@ def _start_engine(folder: Path, request: EngineRequest, owner: ProcessId) -> Non
         waited = time.monotonic() - begun
         if not keeper.alive:
             _end_engine(folder, state)
-            told = _last_lines(request.log)
+            told = _last_lines(request.log, since=log_size)
             raise EngineFailed(f"the engine of {request.model_name} did not start: {told}")
         if waited > request.load_timeout_s:
             _end_engine(folder, state)
