@@ -1,0 +1,98 @@
+"""A chat server on loopback or a Unix socket whose replies a test orders one by one.
+
+It runs in a thread of the test's own process, so that the test sees every request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+Reply = Callable[[dict[str, Any], int], Awaitable[web.StreamResponse] | web.StreamResponse]
+
+
+def completion(text: Any, finish_reason: str = "stop", **message: Any) -> web.Response:
+    """A whole chat completion."""
+    return web.json_response(
+        {
+            "choices": [
+                {"message": {"content": text, **message}, "finish_reason": finish_reason},
+            ],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 7},
+        }
+    )
+
+
+def refusal(status: int, text: str = "no", **headers: str) -> web.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return web.json_response({"error": {"message": text}}, status=status, headers=named)
+
+
+def answer_by_seed(body: dict[str, Any], attempt: int) -> web.Response:
+    return completion(f"answer to {body['seed']}")
+
+
+@dataclass
+class ChatServer:
+    """What was asked, and what is replied: `reply(body, number of the attempt from 0)`."""
+
+    reply: Reply = answer_by_seed
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    url: str = ""
+
+    def attempts(self, seed: int) -> int:
+        return sum(body["seed"] == seed for body in self.bodies)
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        attempt = self.attempts(body["seed"])
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            reply = self.reply(body, attempt)
+            return reply if isinstance(reply, web.StreamResponse) else await reply
+        finally:
+            self.in_flight -= 1
+
+
+@contextmanager
+def running(server: ChatServer, socket: Path | None = None) -> Iterator[ChatServer]:
+    """Run a chat server for the body."""
+    loop = asyncio.new_event_loop()
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", server.complete)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+
+    async def start() -> None:
+        await runner.setup()
+        site = (
+            web.TCPSite(runner, "127.0.0.1", 0)
+            if socket is None
+            else web.UnixSite(runner, str(socket))
+        )
+        await site.start()
+
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+        where = "127.0.0.1" if socket is not None else f"127.0.0.1:{runner.addresses[0][1]}"
+        server.url = f"http://{where}/v1"
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

@@ -1,0 +1,446 @@
+"""A cell: what its draws depend on, what a second run asks for, how a failure ends."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from chat_server import ChatServer, completion, refusal, running
+from llm_variability.config import ConfigError, Model
+from llm_variability.draws import cells, client
+from llm_variability.draws.cells import Cell, check_rendering, draw_cell, make_cell, tabulate_draws
+from llm_variability.draws.client import Server, ServerGone
+from llm_variability.draws.counts import count_draws
+from llm_variability.draws.journal import Journal, fingerprint, read_journal
+
+PROMPTS = pl.DataFrame(
+    {
+        "format": ["story", "story", "poem"],
+        "race": ["A", "B", "A"],
+        "prompt_id": ["p0", "p1", "p2"],
+        "system": ["s", "s", None],
+        "prompt": ["q0", "q1", "q2"],
+        "replicates": [3, 3, 3],
+        "greedy_replicates": [2, 2, 2],
+    }
+)
+
+
+def cell(url: str = "http://127.0.0.1:9/v1", **changes: Any) -> Cell:
+    settings = {"endpoint": url, "max_in_flight": 2, **changes.pop("settings", {})}
+    made = make_cell(
+        study="s",
+        model_name="m",
+        model=Model.model_validate(settings),
+        manifest={"identity": "weights", "path": None},
+        prompts=PROMPTS,
+        temperature="1.0",
+        top_p="0.9",
+        max_new_tokens=80,
+        seed=1,
+    )
+    return dataclasses.replace(made, **changes)
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.005)
+
+
+@pytest.fixture
+def chat() -> Iterator[ChatServer]:
+    with running(ChatServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+def draw(wanted: Cell, path: Path) -> None:
+    with Journal(path) as journal:
+        draw_cell(wanted, journal, path.with_name("engine.log"))
+
+
+# ----------------------------------------------------------- what a draw depends on, or does not
+
+OTHER: dict[str, dict[str, Any]] = {
+    "weights": {"manifest": {"identity": "others", "path": None}},
+    "dtype": {"settings": {"dtype": "float32"}},
+    "longest context": {"settings": {"max_model_len": 512}},
+    "engine arguments": {"settings": {"engine_args": {"quantization": "fp8"}}},
+    "temperature": {"temperature": "0.5"},
+    "top-p": {"top_p": "0.5"},
+    "longest answer": {"max_new_tokens": 40},
+    "seed of the study": {"seed": 2},
+}
+SAME: dict[str, dict[str, Any]] = {
+    "requests in flight": {"settings": {"max_in_flight": 7}},
+    "deadline of a request": {"settings": {"request_timeout_s": 1}},
+    "deadline of loading": {"settings": {"load_timeout_s": 1}},
+    "key": {"settings": {"api_key_env": "KEY"}},
+    "share of the memory": {"settings": {"memory_fraction": 0.5}},
+    "path of the same weights": {"manifest": {"identity": "weights", "path": "/elsewhere"}},
+    "more draws": {"prompts": PROMPTS.with_columns(replicates=pl.lit(9))},
+    "name of the model": {"model_name": "other"},
+}
+
+
+@pytest.mark.parametrize("case", OTHER)
+def test_draws_of_changed_settings_go_to_another_journal(case: str) -> None:
+    assert fingerprint(cell(**OTHER[case]).identity()) != fingerprint(cell().identity())
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_what_changes_no_draw_keeps_the_journal(case: str) -> None:
+    assert fingerprint(cell(**SAME[case]).identity()) == fingerprint(cell().identity())
+
+
+# ---------------------------------------------------------------------------------- the orders
+
+
+def test_a_cell_wants_every_replicate_of_every_prompt_once() -> None:
+    names = [(order.prompt_id, order.replicate) for order in cell().orders()]
+    assert sorted(names) == [(f"p{p}", r) for p in range(3) for r in range(3)]
+
+
+def test_more_draws_leave_the_earlier_orders_as_they_were() -> None:
+    more = cell(prompts=PROMPTS.with_columns(replicates=pl.lit(5)))
+    assert list(more.orders())[:9] == list(cell().orders())
+
+
+def test_a_greedy_cell_wants_the_greedy_draws() -> None:
+    greedy = cell(temperature="0", top_p=None)
+    assert {order.replicate for order in greedy.orders()} == {0, 1}
+
+
+def test_prompts_may_want_different_numbers_of_draws() -> None:
+    uneven = cell(prompts=PROMPTS.with_columns(replicates=pl.Series([1, 0, 2])))
+    assert [(order.prompt_id, order.replicate) for order in uneven.orders()] == [
+        ("p0", 0),
+        ("p2", 0),
+        ("p2", 1),
+    ]
+
+
+def test_a_draw_has_the_same_seed_at_every_temperature() -> None:
+    seeds = {order.seed for order in cell(temperature="0.5").orders()}
+    assert seeds == {order.seed for order in cell(temperature="2.0").orders()}
+
+
+def test_the_system_prompt_comes_first_and_only_where_there_is_one() -> None:
+    messages = {order.prompt_id: order.messages for order in cell().orders()}
+    user = {"role": "user", "content": "q2"}
+    assert messages["p2"] == (user,)
+    assert messages["p0"][0] == {"role": "system", "content": "s"}
+
+
+def test_greedy_decoding_sends_a_top_p_of_one() -> None:
+    assert cell(temperature="0", top_p=None).sampling.to_json()["top_p"] == 1.0
+
+
+def test_lost_weights_are_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="m: its weights are gone from .*--forcerun fetch_model"):
+        make_cell(
+            study="s",
+            model_name="m",
+            model=Model(path="x"),
+            manifest={"identity": "w", "path": str(tmp_path / "gone")},
+            prompts=PROMPTS,
+            temperature="1",
+            top_p="1",
+            max_new_tokens=8,
+            seed=1,
+        )
+
+
+# -------------------------------------------------------------------------------- drawing a cell
+
+
+def test_a_cell_asks_for_each_draw_once(chat: ChatServer, path: Path) -> None:
+    draw(cell(chat.url), path)
+    seeds = [body["seed"] for body in chat.bodies]
+    assert sorted(seeds) == sorted(order.seed for order in cell().orders())
+
+
+def test_a_second_run_of_a_cell_asks_for_nothing(chat: ChatServer, path: Path) -> None:
+    draw(cell(chat.url), path)
+    asked = len(chat.bodies)
+    draw(cell(chat.url), path)
+    assert len(chat.bodies) == asked == 9
+
+
+def test_a_second_run_needs_no_server(chat: ChatServer, path: Path) -> None:
+    draw(cell(chat.url), path)
+    draw(cell("http://127.0.0.1:9/v1"), path)
+
+
+def test_more_draws_ask_only_for_the_new_ones(chat: ChatServer, path: Path) -> None:
+    draw(cell(chat.url), path)
+    before = read_journal(path).draws
+    chat.bodies.clear()
+    draw(cell(chat.url, prompts=PROMPTS.with_columns(replicates=pl.lit(4))), path)
+    assert len(chat.bodies) == 3
+    assert before.items() <= read_journal(path).draws.items()
+
+
+def test_every_session_is_recorded_and_only_those_that_draw(chat: ChatServer, path: Path) -> None:
+    draw(cell(chat.url), path)
+    draw(cell(chat.url), path)
+    (session,) = read_journal(path).sessions
+    assert session["engine"] == chat.url
+
+
+def fail_seeds(*failing: int) -> Any:
+    def reply(body: dict[str, Any], attempt: int) -> Any:
+        return refusal(500, "boom") if body["seed"] in failing else completion("x")
+
+    return reply
+
+
+def test_a_failure_says_how_many_are_left_and_why_in_one_line(chat: ChatServer, path: Path) -> None:
+    chat.reply = fail_seeds(next(iter(cell().orders())).seed)
+    with pytest.raises(ValueError, match="1 of 9 draws could not be made") as raised:
+        draw(cell(chat.url), path)
+    assert str(raised.value) == (
+        "s m T1.0-P0.9: 1 of 9 draws could not be made (HTTP 500: boom);"
+        " those made are kept, and the next run goes on from there"
+    )
+
+
+def test_a_failure_keeps_the_draws_that_were_made(chat: ChatServer, path: Path) -> None:
+    chat.reply = fail_seeds(next(iter(cell().orders())).seed)
+    with pytest.raises(ValueError, match="could not be made"):
+        draw(cell(chat.url), path)
+    assert len(read_journal(path).draws) == 8
+
+
+def test_the_run_after_a_failure_asks_only_for_what_is_left(chat: ChatServer, path: Path) -> None:
+    failing = next(iter(cell().orders())).seed
+    chat.reply = fail_seeds(failing)
+    with pytest.raises(ValueError, match="could not be made"):
+        draw(cell(chat.url), path)
+    chat.bodies.clear()
+    chat.reply = fail_seeds()
+    draw(cell(chat.url), path)
+    assert [body["seed"] for body in chat.bodies] == [failing]
+
+
+def test_a_wrong_key_ends_in_one_line_and_stores_nothing(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLMV_KEY", "hunter2-secret")
+    chat.reply = lambda body, attempt: refusal(401, "wrong key hunter2-secret")
+    with pytest.raises(ConfigError) as raised:
+        draw(cell(chat.url, settings={"api_key_env": "LLMV_KEY"}), path)
+    assert str(raised.value) == (
+        f"models.m: {chat.url} refuses every request: HTTP 401: wrong key [key]"
+    )
+    assert read_journal(path).draws == {}
+
+
+def test_a_key_that_is_not_set_ends_in_one_line(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLMV_KEY", raising=False)
+    with pytest.raises(ConfigError, match="models.m.api_key_env: .* LLMV_KEY is not set"):
+        draw(cell(chat.url, settings={"api_key_env": "LLMV_KEY"}), path)
+
+
+def test_the_key_is_not_in_the_journal(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLMV_KEY", "hunter2-secret")
+    draw(cell(chat.url, settings={"api_key_env": "LLMV_KEY"}), path)
+    assert chat.headers[0]["Authorization"] == "Bearer hunter2-secret"
+    assert "hunter2" not in path.read_text()
+
+
+class DyingEngine:
+    """Stands for the lease: the engine dies under the job `deaths` times."""
+
+    def __init__(self, chat: ChatServer, deaths: int) -> None:
+        self.chat, self.deaths, self.loads = chat, deaths, 0
+
+    def serve(self, wanted: Cell, engine_log: Path) -> Any:
+        from contextlib import nullcontext
+
+        self.loads += 1
+        url = "http://127.0.0.1:9/v1" if self.loads <= self.deaths else self.chat.url
+        return nullcontext(Server(url, "model", is_engine=True))
+
+
+@pytest.fixture
+def no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "check_rendering", lambda wanted, server: {})
+
+
+@pytest.mark.usefixtures("no_rendering")
+def test_an_engine_that_dies_is_loaded_again(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = DyingEngine(chat, deaths=2)
+    monkeypatch.setattr(cells, "serve", engine.serve)
+    draw(cell(), path)
+    assert (engine.loads, len(read_journal(path).draws)) == (3, 9)
+
+
+@pytest.mark.usefixtures("no_rendering")
+def test_an_engine_that_dies_always_is_loaded_a_bounded_number_of_times(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = DyingEngine(chat, deaths=99)
+    monkeypatch.setattr(cells, "serve", engine.serve)
+    with pytest.raises(ValueError, match="9 of 9 draws .*the engine is gone"):
+        draw(cell(), path)
+    assert engine.loads == cells.ENGINE_LOADS
+
+
+def test_an_engine_that_dies_while_prompts_are_rendered_is_loaded_again(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, checks = DyingEngine(chat, deaths=0), []
+
+    def dies_once(wanted: Cell, server: Server) -> dict[str, Any]:
+        checks.append(server)
+        if len(checks) == 1:
+            raise ServerGone("the engine does not answer")
+        return {}
+
+    monkeypatch.setattr(cells, "serve", engine.serve)
+    monkeypatch.setattr(cells, "check_rendering", dies_once)
+    draw(cell(), path)
+    assert (engine.loads, len(read_journal(path).draws)) == (2, 9)
+
+
+# ----------------------------------------------------------------------------- rendered prompts
+
+
+def rendered(
+    monkeypatch: pytest.MonkeyPatch, tokens: list[int], text: str, longest: int = 100
+) -> dict[str, Any]:
+    async def tokenize(server: Server, messages: list[Any], timeout_s: float) -> list[list[int]]:
+        return [tokens for _ in messages]
+
+    async def detokenize(server: Server, ids: list[int], timeout_s: float) -> str:
+        return text
+
+    monkeypatch.setattr(cells, "render_prompt_tokens", tokenize)
+    monkeypatch.setattr(cells, "detokenize", detokenize)
+    wanted = cell(
+        settings={"max_model_len": longest}, manifest={"identity": "w", "path": "/weights"}
+    )
+    return check_rendering(wanted, Server("http://engine/v1", "model", is_engine=True))
+
+
+def test_a_prompt_that_begins_with_a_token_twice_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigError, match="begins with token 1 twice"):
+        rendered(monkeypatch, [1, 1, 5], "<s><s>s q0")
+
+
+def test_a_template_that_drops_the_system_prompt_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigError, match="drops the system prompt"):
+        rendered(monkeypatch, [1, 5], "<> q0")
+
+
+def test_a_prompt_that_leaves_no_room_for_the_answer_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigError, match="100 leaves no room for a prompt of 21 tokens and 80"):
+        rendered(monkeypatch, list(range(21)), "<s> s q0")
+
+
+def test_a_prompt_that_just_leaves_room_is_recorded_as_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = rendered(monkeypatch, list(range(20)), "<s> s q0")
+    # printf '<s> s q0' | sha256sum
+    assert facts == {"rendered_prompt": "<s> s q0", "rendered_prompt_sha256": EXPECTED_SHA}
+
+
+EXPECTED_SHA = "b57848cb64f11fa79e971eea49f7977e93f22cb21a4be3b7c101a346835d475e"
+
+
+def test_the_model_s_own_context_limits_prompts_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 90}')
+
+    async def tokenize(server: Server, messages: list[Any], timeout_s: float) -> list[list[int]]:
+        return [list(range(11)) for _ in messages]
+
+    monkeypatch.setattr(cells, "render_prompt_tokens", tokenize)
+    wanted = cell(manifest={"identity": "w", "path": str(tmp_path)})
+    with pytest.raises(ConfigError, match="90 leaves no room for a prompt of 11 tokens"):
+        check_rendering(wanted, Server("http://engine/v1", "model", is_engine=True))
+
+
+# -------------------------------------------------------------------------------- table, counts
+
+
+def reply_by_replicate(body: dict[str, Any], attempt: int) -> Any:
+    """One reply of each kind to the three replicates of every prompt, and one refusal."""
+    number = {order.seed: order.replicate for order in cell().orders()}[body["seed"]]
+    if body["messages"][-1]["content"] == "q2" and number == 2:
+        return refusal(400, "no")
+    return [completion(" same "), completion("cut", "length"), completion(" ")][number]
+
+
+@pytest.fixture
+def table(chat: ChatServer, path: Path) -> pl.DataFrame:
+    chat.reply = reply_by_replicate
+    with Journal(path) as journal:
+        draw_cell(cell(chat.url), journal, path)
+        return tabulate_draws(cell(), journal, ["format", "race"])
+
+
+def test_the_table_has_a_row_for_every_draw_in_the_order_of_orders(table: pl.DataFrame) -> None:
+    names = [(order.prompt_id, order.replicate) for order in cell().orders()]
+    assert table.select("prompt_id", "replicate").rows() == names
+
+
+def test_the_table_keeps_the_raw_answer_beside_the_measured_text(table: pl.DataFrame) -> None:
+    first = table.row(0, named=True)
+    assert (first["raw"], first["text"]) == (" same ", "same")
+
+
+def test_the_table_gives_each_draw_its_group(table: pl.DataFrame) -> None:
+    groups = set(table.select("prompt_id", "format", "race").rows())
+    assert groups == {("p0", "story", "A"), ("p1", "story", "B"), ("p2", "poem", "A")}
+
+
+def test_the_table_is_the_same_whatever_the_order_draws_came_in(
+    chat: ChatServer, tmp_path: Path, table: pl.DataFrame
+) -> None:
+    chat.reply = reply_by_replicate
+    backwards = tmp_path / "backwards.jsonl"
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines(keepends=True)
+    backwards.write_text("".join(reversed(lines)))
+    with Journal(backwards) as journal:
+        assert tabulate_draws(cell(), journal, ["format", "race"]).equals(table)
+
+
+def test_every_draw_is_counted_under_its_status(table: pl.DataFrame) -> None:
+    counted = count_draws(table, "1.0", "0.9", ["format", "race"])
+    statuses = ["prompt_id", "draws", "ok", "empty", "truncated", "no_answer", "error"]
+    assert counted.select(statuses).rows() == [
+        ("p0", 3, 1, 1, 1, 0, 0),
+        ("p1", 3, 1, 1, 1, 0, 0),
+        ("p2", 3, 1, 0, 1, 0, 1),
+    ]
+
+
+def test_distinct_texts_and_tokens_are_counted(table: pl.DataFrame) -> None:
+    counted = count_draws(table, "1.0", "0.9", ["format", "race"])
+    counts = counted.select("distinct_texts", "completion_tokens").rows()
+    assert counts == [(2, 21), (2, 21), (2, 14)]
