@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+
 from llm_variability.config import cell_name
 from llm_variability.tables import (
     COUNTS,

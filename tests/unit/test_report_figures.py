@@ -9,13 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
 from llm_variability.report.__main__ import main
 from llm_variability.report.cosine import average_over_top_p, draw_mean_cosine
 from llm_variability.report.figures import save_figure
 from llm_variability.report.heatmap import arrange_grid, describe_cell, draw_heatmap
 from llm_variability.tables import FITS, Design, Factor
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+
 from llm_variability.report import findings
 from llm_variability.report.contrasts import list_contrasts, name_contrast
 from llm_variability.report.summaries import (

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+
 from llm_variability.report.page import choose_examples, locate_figures
 from llm_variability.report.provenance import (
     find_commit,

@@ -17,30 +17,12 @@ from pathlib import Path
 from aiohttp import web
 
 WORDS = [
-    "river",
-    "harvest",
-    "lantern",
-    "copper",
-    "violin",
-    "garden",
-    "thunder",
-    "bakery",
-    "compass",
-    "orchard",
-    "meadow",
-    "painter",
-    "sailor",
-    "winter",
-    "engine",
-    "market",
-    "bridge",
-    "letter",
-    "window",
-    "candle",
-    "mountain",
-    "teacher",
-    "doctor",
-    "runner",
+    word
+    for line in (
+        "river harvest lantern copper violin garden thunder bakery compass orchard meadow",
+        "painter sailor winter engine market bridge letter window candle mountain teacher",
+    )
+    for word in line.split()
 ]
 
 

@@ -95,8 +95,19 @@ class Workspace:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(),
+            env=self.environment(),
         )
+
+    @property
+    def temporary(self) -> Path:
+        """The temporary folder of this workspace's jobs: its engines and no others lie there."""
+        return self.folder / "tmp"
+
+    def environment(self) -> dict[str, str]:
+        """What a run needs: this interpreter first on the path, a temporary folder of its own."""
+        self.temporary.mkdir(exist_ok=True)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "TMPDIR": str(self.temporary)}
 
     def run(self, *arguments: str) -> str:
         """Run to the end; the run must succeed."""
@@ -110,7 +121,7 @@ class Workspace:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(),
+            env=self.environment(),
             check=False,
         )
 
@@ -131,12 +142,6 @@ class Workspace:
                 if line.endswith(b"\n") and "draw" in (record := json.loads(line)):
                     keys.append((record["draw"]["prompt_id"], record["draw"]["replicate"]))
         return keys
-
-
-def environment() -> dict[str, str]:
-    """What a job needs: this interpreter first on the path."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path}
 
 
 def parse_jobs(text: str) -> set[Job]:

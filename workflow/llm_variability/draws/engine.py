@@ -169,6 +169,25 @@ def try_lock(path: Path, how: int) -> Iterator[bool]:
             yield True
 
 
+def post_guard(mark: str) -> int:
+    """Fork a guard that ends the engine if its keeper is killed before it can.
+
+    It waits for the end of a pipe that only the keeper holds, so no way of dying escapes it.
+    Returns the pipe's writing end, to be kept open.
+    """
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        os.close(writing)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.read(reading, 1)
+        end_marked(mark)
+        os._exit(0)
+    os.close(reading)
+    return writing
+
+
 class _Stop(Exception):
     """A reason to end the engine."""
 
@@ -205,6 +224,7 @@ def keep(spec: EngineSpec) -> None:
 
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     mark = f"{os.getpid()}-{psutil.Process().create_time()}"
+    guard = post_guard(mark)
     server: subprocess.Popen[bytes] | None = None
     reason = "?"
     try:
@@ -231,6 +251,7 @@ def keep(spec: EngineSpec) -> None:
         if server is not None and server.poll() is None:
             kill_tree(psutil.Process(server.pid), grace_s=10)
         end_marked(mark)
+        os.close(guard)
         say("stopped")
 
 
