@@ -1,0 +1,43 @@
+"""A job that leases an engine, for the tests of the lease.
+
+    python lease_job.py NAME MODEL FOLDER
+
+writes `NAME got` and `NAME done` to FOLDER/jobs and holds the lease until FOLDER/NAME.go exists.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+
+from llm_variability.draws.lease import EngineRequest, lease_engine
+
+
+def main() -> None:
+    name, model, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    logging.basicConfig(filename=folder / f"{name}.log", level=logging.INFO)
+    engine = [sys.executable, str(Path(__file__).with_name("fake_engine.py"))]
+    request = EngineRequest(
+        model_name=model,
+        identity=model,
+        command=lambda socket: [*engine, str(socket), str(folder / "events")],
+        environment={},
+        log=folder / "engine.log",
+        load_timeout_s=30,
+    )
+
+    def tell(what: str) -> None:
+        with (folder / "jobs").open("a") as file:
+            file.write(f"{name} {what}\n")
+
+    with lease_engine(request):
+        tell("got")
+        while not (folder / f"{name}.go").exists():
+            time.sleep(0.05)
+        tell("done")
+
+
+if __name__ == "__main__":
+    main()
