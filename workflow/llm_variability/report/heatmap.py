@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import seaborn
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
@@ -115,56 +116,36 @@ def describe_cell(estimate: float, p_value: float, reliable: bool) -> str:
     return f"{signed(estimate)}*" if p_value < SIGNIFICANCE else signed(estimate)
 
 
-def _text_colour(rgba: Array) -> str:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgba[:3]]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "white" if luminance < 0.22 else INK
-
-
 def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMesh:
-    height, width = panel.estimate.shape
-    mesh = axes.pcolormesh(
-        np.ma.masked_invalid(panel.estimate),
+    unfitted = np.isnan(panel.estimate)
+    size = 8.5 * (_SECONDARY if secondary else 1)
+    described = np.frompyfunc(describe_cell, 3, 1)
+    seaborn.heatmap(
+        panel.estimate,
+        ax=axes,
+        mask=unfitted,
+        annot=described(panel.estimate, panel.p_value, panel.reliable),
+        fmt="",
+        annot_kws={"fontsize": size},
         cmap=COLOURS,
         vmin=-grid.limit,
         vmax=grid.limit,
-        edgecolors="white",
-        linewidth=1.2,
+        linewidths=1.2,
+        linecolor="white",
+        cbar=False,
+        xticklabels=grid.top_ps,
+        yticklabels=grid.temperatures,
     )
-    fill = mesh.to_rgba(np.nan_to_num(panel.estimate))
-    size = 8.5 * (_SECONDARY if secondary else 1)
-    for (row, column), estimate in np.ndenumerate(panel.estimate):
-        reliable = bool(panel.reliable[row, column])
-        if math.isnan(estimate):
-            axes.add_patch(
-                Rectangle(
-                    (column, row),
-                    1,
-                    1,
-                    facecolor="#eceef2",
-                    edgecolor="#b5bbc7",
-                    hatch="////",
-                    linewidth=0,
-                )
+    for text in axes.texts:
+        text.set_fontweight("bold" if text.get_text().endswith("*") else "normal")
+    for row, column in np.argwhere(unfitted):
+        axes.add_patch(
+            Rectangle(
+                (column, row), 1, 1, facecolor="#eceef2", edgecolor="#b5bbc7", hatch="////", lw=0
             )
-        text = describe_cell(estimate, float(panel.p_value[row, column]), reliable)
-        axes.text(
-            column + 0.5,
-            row + 0.5,
-            text,
-            ha="center",
-            va="center",
-            fontsize=size,
-            fontweight="bold" if text.endswith("*") else "normal",
-            color=INK if math.isnan(estimate) else _text_colour(fill[row, column]),
         )
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
-    axes.set_xticks(np.arange(width) + 0.5, grid.top_ps, fontsize=size)
-    axes.set_yticks(np.arange(height) + 0.5, grid.temperatures, fontsize=size)
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+        axes.text(column + 0.5, row + 0.5, "–", ha="center", va="center", fontsize=size)
+    axes.tick_params(length=0, labelsize=size, labelrotation=0)
     axes.set_title(
         panel.contrast.label,
         fontsize=8.5 if secondary else 10,
@@ -173,6 +154,8 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
         loc="left",
         pad=5,
     )
+    mesh = axes.collections[0]
+    assert isinstance(mesh, QuadMesh)
     return mesh
 
 
