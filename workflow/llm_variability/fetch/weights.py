@@ -125,10 +125,15 @@ def fetch_hub(repository: str, revision: str) -> tuple[Path, str | None]:
     """Download a hub repository at a commit into the shared cache; give its folder and licence.
 
     Files already in the cache are not fetched again, so this works offline the second time.
+    Raises ConfigError if a file can neither be fetched nor found there.
     """
     from huggingface_hub import snapshot_download
 
-    folder = Path(snapshot_download(repository, revision=revision, ignore_patterns=_NOT_NEEDED))
+    try:
+        folder = Path(snapshot_download(repository, revision=revision, ignore_patterns=_NOT_NEEDED))
+    except (OSError, ValueError) as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise ConfigError(f"{repository} at {revision} cannot be fetched: {told[0]}") from error
     card = folder / "README.md"
     licence = None
     if card.is_file():
