@@ -175,8 +175,11 @@ def test_another_model_waits_for_the_last_user_and_then_takes_over(place: Place)
         place.start_job(run, name, "m")
     wait_for(lambda: {"a got", "b got"} <= set(place.jobs), "both jobs to hold the lease")
     place.start_job(run, "c", "other")
+    log = place.folder / "c.log"
+    told = "waiting for the last job that uses m"
+    wait_for(lambda: log.exists() and told in log.read_text(), "the other job to say so")
     place.end_job("a")
-    time.sleep(2)
+    time.sleep(1)
     assert (len(place.loads), "c got" in place.jobs) == (1, False)
     place.end_job("b")
     wait_for(lambda: "c got" in place.jobs, "the other model's job")
