@@ -132,7 +132,8 @@ class Place:
             run.wait()
             if run.stdin is not None:
                 run.stdin.close()
-        for process in psutil.Process().children(recursive=True):
+        # All of them, not only children of this process: what a killed run leaves has none.
+        for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if str(self.folder) in " ".join(process.cmdline()):
                     process.kill()
