@@ -195,7 +195,9 @@ def _start_engine(folder: Path, request: EngineRequest, owner: ProcessId) -> Non
 
 def _is_ours(state: Mapping[str, Any], request: EngineRequest, owner: ProcessId) -> bool:
     same_run = _process_of(state["owner"]) == owner
-    return same_run and state["identity"] == request.identity
+    same_engine = state["identity"] == request.identity
+    # A server whose keeper is gone is about to die, though it may still answer.
+    return same_run and same_engine and _process_of(state["keeper"]).alive
 
 
 def _foreign_run(state: Mapping[str, Any] | None, owner: ProcessId) -> str | None:
