@@ -292,8 +292,9 @@ def test_nothing_is_left_of_an_engine_whose_keeper_was_killed_once_another_is_lo
     place: Place,
 ) -> None:
     place.use("m", "--children")
-    before = place.engine_processes
-    os.kill(place.keeper(), signal.SIGKILL)
+    before, keeper = place.engine_processes, place.keeper()
+    os.kill(keeper, signal.SIGKILL)
+    wait_for(lambda: not alive(keeper), "the keeper to die")
     place.use("m")
     assert [pid for pid in before if alive(pid)] == []
 
