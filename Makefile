@@ -27,7 +27,7 @@ help:
 	@echo 'make test     install what is missing, run every test and check'
 	@echo 'make lint     ruff, mypy, snakefmt and snakemake --lint'
 	@echo 'make install  only install'
-	@echo 'make config   write the default configuration and its schema from the code'
+	@echo 'make config   write the default configuration, its schema and docs/columns.md from the code'
 	@echo 'make lock     solve the locks in envs/ again (UPGRADE=1: with the newest releases)'
 	@sed -n 's/^#   /  /p' Makefile
 
@@ -56,6 +56,8 @@ config: install
 	mv config/config.yaml.new config/config.yaml
 	$(IN_VENV) python -m llm_variability.config schema > workflow/schemas/config.schema.json.new
 	mv workflow/schemas/config.schema.json.new workflow/schemas/config.schema.json
+	$(IN_VENV) python -m llm_variability.tables > docs/columns.md.new
+	mv docs/columns.md.new docs/columns.md
 
 lock:
 	$(PYTHON) envs/lock.py $(if $(UPGRADE),--upgrade)

@@ -3,6 +3,7 @@
     python lease_job.py NAME MODEL FOLDER
 
 writes `NAME got` and `NAME done` to FOLDER/jobs and holds the lease until FOLDER/NAME.go exists.
+MODEL `device` leases the device without an engine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from llm_variability.draws.lease import EngineRequest, lease_engine
+from llm_variability.devices.lease import EngineRequest, lease_device, lease_engine
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
         with (folder / "jobs").open("a") as file:
             file.write(f"{name} {what}\n")
 
-    with lease_engine(request):
+    with lease_device() if model == "device" else lease_engine(request):
         tell("got")
         while not (folder / f"{name}.go").exists():
             time.sleep(0.05)

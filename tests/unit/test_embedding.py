@@ -39,6 +39,7 @@ class CountingEncoder:
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         self._encoder = encoder
+        self.claim_device = encoder.claim_device
         self.encoded: list[str] = []
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:

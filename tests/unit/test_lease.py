@@ -19,14 +19,14 @@ from typing import Any
 import psutil
 import pytest
 
-from llm_variability.draws.lease import (
+from llm_variability.devices.lease import (
     EngineFailed,
     EngineRequest,
     lease_engine,
     lease_folder,
     ping,
 )
-from llm_variability.draws.processes import ProcessId, find_owner
+from llm_variability.devices.processes import ProcessId, find_owner
 
 HERE = Path(__file__).parent
 RUN = """
@@ -185,6 +185,29 @@ def test_another_model_waits_for_the_last_user_and_then_takes_over(place: Place)
     place.end_job("b")
     wait_for(lambda: "c got" in place.jobs, "the other model's job")
     assert [alive(pid) for pid in place.loads] == [False, True]
+
+
+def test_an_encoder_waits_for_the_engines_users_and_ends_it(place: Place) -> None:
+    run = place.start_run()
+    place.start_job(run, "a", "m")
+    wait_for(lambda: "a got" in place.jobs, "the engine's user")
+    place.start_job(run, "encoder", "device")
+    time.sleep(1)
+    assert "encoder got" not in place.jobs
+    place.end_job("a")
+    wait_for(lambda: "encoder got" in place.jobs, "the encoder to have the device")
+    assert [alive(pid) for pid in place.loads] == [False]
+
+
+def test_no_engine_is_loaded_while_an_encoder_has_the_device(place: Place) -> None:
+    run = place.start_run()
+    place.start_job(run, "encoder", "device")
+    wait_for(lambda: "encoder got" in place.jobs, "the encoder to have the device")
+    place.start_job(run, "a", "m")
+    time.sleep(1)
+    assert place.loads == []
+    place.end_job("encoder")
+    wait_for(lambda: "a got" in place.jobs, "the engine's user")
 
 
 def test_a_job_killed_while_it_holds_the_lease_holds_nobody_up(place: Place) -> None:
@@ -445,7 +468,7 @@ def test_a_job_after_one_whose_engine_failed_gets_its_own(place: Place) -> None:
 
 def test_a_job_belongs_to_the_outermost_snakemake(place: Place) -> None:
     code = (
-        "from llm_variability.draws.processes import find_owner; import sys;"
+        "from llm_variability.devices.processes import find_owner; import sys;"
         "open(sys.argv[1], 'w').write(str(find_owner().pid))"
     )
     inner = place.folder / "inner"

@@ -17,6 +17,7 @@ from llm_variability.tables import (
     Design,
     Factor,
     TableError,
+    describe_tables,
     read_design,
     read_metadata,
     read_table,
@@ -203,3 +204,8 @@ def test_a_failed_write_leaves_no_other_file(failed_write: Path) -> None:
 def test_a_write_leaves_no_temporary_file(path: Path) -> None:
     write_table(prompts(), path, STIMULI, METADATA)
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_documented_columns_are_those_of_the_contracts() -> None:
+    documented = Path(__file__).parents[2] / "docs/columns.md"
+    assert documented.read_text(encoding="utf-8") == describe_tables()

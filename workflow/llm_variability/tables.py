@@ -283,3 +283,25 @@ def read_table(path: Path, table: Table) -> pl.DataFrame:
         raise TableError(f"{path}: is damaged") from error
     _check(frame, table, design, str(path))
     return frame
+
+
+def describe_tables() -> str:
+    """Write every table's columns as Markdown (the text of docs/columns.md)."""
+    lines = [
+        "# Columns of every Parquet table",
+        "",
+        "Generated from `workflow/llm_variability/tables.py` by `make config`. A table marked with",
+        '"factors" begins with the study\'s own columns: the block (the format) and each factor.',
+        "The metadata of each file (key `llm_variability`, JSON) say what made it.",
+    ]
+    for table in TABLES.values():
+        lines += ["", f"## {table.name}{' (factors)' if table.takes_factors else ''}", ""]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        for name, column in table.columns.items():
+            null = ", may be null" if column.nullable else ""
+            lines.append(f"| `{name}` | {column.dtype}{null} | {column.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(describe_tables(), end="")

@@ -11,6 +11,7 @@ Vectors are kept beside the embeddings, so that each text is encoded once.
 from llm_variability.similarity import COSINE_VERSION, EMBED_VERSION
 
 
+# An encoder on a GPU takes the device from the engine, so it comes after all draws that can go on.
 rule embed:
     input:
         draws=expand(f"{RESULTS}/draws/{{{{study}}}}/{{{{model}}}}/{{cell}}.parquet", cell=CELLS),
@@ -23,6 +24,8 @@ rule embed:
         f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
     conda:
         ENVIRONMENT
+    resources:
+        engine=1,
     params:
         settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(),
         version=EMBED_VERSION,

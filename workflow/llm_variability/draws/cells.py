@@ -17,6 +17,8 @@ from typing import Any
 import polars as pl
 
 from llm_variability.config import GREEDY, ConfigError, Model, canonical_number, cell_name
+from llm_variability.devices.lease import EngineRequest, lease_engine
+from llm_variability.devices.processes import find_owner
 from llm_variability.draws.answers import classify_answer
 from llm_variability.draws.client import (
     Order,
@@ -38,8 +40,6 @@ from llm_variability.draws.engine import (
     server_environment,
 )
 from llm_variability.draws.journal import Draw, Journal, fingerprint
-from llm_variability.draws.lease import EngineRequest, lease_engine
-from llm_variability.draws.processes import find_owner
 from llm_variability.draws.seeds import draw_seed
 from llm_variability.tables import DRAWS
 

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from llm_variability.config import Encoder
@@ -18,6 +17,7 @@ from llm_variability.similarity.embedding import (
     encode_missing,
     measured_texts,
     select_vectors,
+    stack_vectors,
     store_folder,
 )
 from llm_variability.tables import (
@@ -58,7 +58,7 @@ def cosine(arguments: argparse.Namespace) -> None:
     table = read_table(arguments.embeddings, EMBEDDINGS)
     made_by = read_metadata(arguments.embeddings)
     rows_of = {text_hash: row for row, text_hash in enumerate(table["text_hash"])}
-    vectors = np.array(table["embedding"].to_list(), dtype=np.float32)
+    vectors = stack_vectors(table)
     summaries = []
     design: dict[str, Any] = {}
     for path in arguments.draws:

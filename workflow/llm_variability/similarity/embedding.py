@@ -13,6 +13,8 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from llm_variability.config import Encoder
+from llm_variability.devices.lease import lease_device
 from llm_variability.tables import EMBEDDINGS, TableError, read_table, write_table
 
 log = logging.getLogger(__name__)
@@ -67,6 +70,19 @@ class SentenceEncoder:
         self._folder, self._settings = folder, settings
         self._model: Any = None
 
+    @cached_property
+    def device(self) -> str:
+        """The device it runs on: as configured, or a GPU where torch sees one."""
+        if self._settings.device != "auto":
+            return self._settings.device
+        import torch
+
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    def claim_device(self) -> AbstractContextManager[None]:
+        """Hold the device for the body: a GPU is leased, which ends the engine that is on it."""
+        return lease_device() if self.device == "cuda" else nullcontext()
+
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts to (n, d) float32 rows of unit length; ValueError if one cannot be."""
         if self._model is None:
@@ -85,15 +101,11 @@ class SentenceEncoder:
         return vectors
 
     def _load(self) -> Any:
-        import torch
         from sentence_transformers import SentenceTransformer
 
-        device = self._settings.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
         return SentenceTransformer(
             self._folder,
-            device=device,
+            device=self.device,
             local_files_only=True,
             trust_remote_code=self._settings.trust_remote_code,
         )
@@ -109,16 +121,17 @@ def encode_missing(
     known = set(read_store(store)["text_hash"])
     wanted = sorted((h for h in texts if h not in known), key=lambda h: (len(texts[h]), h))
     log.info("%d distinct texts, %d of them to encode", len(texts), len(wanted))
-    begun = time.monotonic()
-    for start in range(0, len(wanted), CHUNK):
-        chunk = wanted[start : start + CHUNK]
-        vectors = encoder.encode([texts[text_hash] for text_hash in chunk])
-        frame = pl.DataFrame({"text_hash": chunk, "embedding": vectors.tolist()})
-        write_table(frame, store / f"{uuid.uuid4().hex}.parquet", EMBEDDINGS, metadata)
-        done = start + len(chunk)
-        rate = done / (time.monotonic() - begun)
-        left = divmod(round((len(wanted) - done) / rate), 60)
-        log.info("%d/%d texts, %.0f texts/s, %d:%02d left", done, len(wanted), rate, *left)
+    with encoder.claim_device() if wanted else nullcontext():
+        begun = time.monotonic()
+        for start in range(0, len(wanted), CHUNK):
+            chunk = wanted[start : start + CHUNK]
+            vectors = pl.Series("embedding", encoder.encode([texts[name] for name in chunk]))
+            frame = pl.DataFrame([pl.Series("text_hash", chunk), vectors.cast(pl.List(pl.Float32))])
+            write_table(frame, store / f"{uuid.uuid4().hex}.parquet", EMBEDDINGS, metadata)
+            done = start + len(chunk)
+            rate = done / (time.monotonic() - begun)
+            left = divmod(round((len(wanted) - done) / rate), 60)
+            log.info("%d/%d texts, %.0f texts/s, %d:%02d left", done, len(wanted), rate, *left)
     return len(wanted)
 
 
@@ -126,3 +139,9 @@ def select_vectors(store: Path, hashes: Iterable[str]) -> pl.DataFrame:
     """Take the vectors of the wanted texts from a store, in the order of the hashes."""
     wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
     return wanted.join(read_store(store), on="text_hash", how="left", maintain_order="left")
+
+
+def stack_vectors(embeddings: pl.DataFrame) -> np.ndarray:
+    """Stack an embeddings table's vectors to (n, d), in the order of its rows."""
+    flat = embeddings["embedding"].explode(empty_as_null=False).to_numpy()
+    return flat.reshape(len(embeddings), -1) if len(embeddings) else flat.reshape(0, 0)

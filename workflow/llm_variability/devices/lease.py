@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from llm_variability.draws.engine import EngineSpec, end_marked, spawn_keeper
-from llm_variability.draws.processes import ProcessId, find_owner, kill_tree
+from llm_variability.devices.keeper import EngineSpec, end_marked, spawn_keeper
+from llm_variability.devices.processes import ProcessId, find_owner, kill_tree
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def _wait_lock(file: IO[str], how: int, waiting_for: str) -> None:
             time.sleep(_POLL_S)
 
 
-def ping(path: Path, timeout_s: float = 5) -> bool:
+def ping(path: Path, timeout_s: float = 30) -> bool:
     """Tell whether a healthy server answers on a Unix socket."""
     connection = http.client.HTTPConnection("engine", timeout=timeout_s)
     try:
@@ -211,31 +211,52 @@ def _foreign_run(state: Mapping[str, Any] | None, owner: ProcessId) -> str | Non
 
 
 @contextmanager
+def _our_turn(folder: Path, owner: ProcessId) -> Iterator[dict[str, Any] | None]:
+    """Hold `lock` for the body, once no other living run is on this device; yields the state."""
+    told: str | None = None
+    while True:
+        with _locked(folder / "lock", "the engine"):
+            state = _read_state(folder)
+            other = _foreign_run(state, owner)
+            if other is None:
+                yield state
+                return
+        if other != told:
+            log.info("waiting for %s", other)
+            told = other
+        time.sleep(2)
+
+
+@contextmanager
 def lease_engine(request: EngineRequest) -> Iterator[Path]:
     """Use the engine of a model for the body; yields its socket.
 
     Waits for jobs that use another model, and for other runs on this device. Raises EngineFailed
     if the engine does not come up.
     """
-    folder = lease_folder()
-    owner = find_owner()
+    folder, owner = lease_folder(), find_owner()
     path = folder / "engine.sock"
-    told: str | None = None
     with (folder / "users").open("a") as users:
-        while True:
-            with _locked(folder / "lock", "the engine"):
-                state = _read_state(folder)
-                other = _foreign_run(state, owner)
-                if other is None:
-                    if state is None or not _is_ours(state, request, owner) or not ping(path):
-                        what = f"the last job that uses {state['model'] if state else 'an engine'}"
-                        _wait_lock(users, fcntl.LOCK_EX, what)
-                        _end_engine(folder, state)
-                        _start_engine(folder, request, owner)
-                    _wait_lock(users, fcntl.LOCK_SH, "the engine")
-                    break
-            if other != told:
-                log.info("waiting for %s", other)
-                told = other
-            time.sleep(2)
+        with _our_turn(folder, owner) as state:
+            if state is None or not _is_ours(state, request, owner) or not ping(path):
+                what = f"the last job that uses {state['model'] if state else 'the device'}"
+                _wait_lock(users, fcntl.LOCK_EX, what)
+                _end_engine(folder, state)
+                _start_engine(folder, request, owner)
+            _wait_lock(users, fcntl.LOCK_SH, "the engine")
         yield path
+
+
+@contextmanager
+def lease_device() -> Iterator[None]:
+    """Have the device alone for the body: no engine is on it, and none is started meanwhile.
+
+    Waits for the jobs that use the engine, then ends it; waits for other runs on this device.
+    """
+    folder, owner = lease_folder(), find_owner()
+    with (folder / "users").open("a") as users:
+        with _our_turn(folder, owner) as state:
+            what = f"the last job that uses {state['model'] if state else 'the device'}"
+            _wait_lock(users, fcntl.LOCK_EX, what)
+            _end_engine(folder, state)
+        yield
