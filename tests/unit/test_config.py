@@ -218,6 +218,11 @@ WRONG: dict[str, tuple[Change, str, list[str]]] = {
         "models.SmolLM2-135M-Instruct",
         ["'localhost:8000/v1' is not a URL"],
     ),
+    "served name without endpoint": (
+        put("models/SmolLM2-135M-Instruct", {"package": "p", "served_name": "n"}),
+        "models.SmolLM2-135M-Instruct",
+        ["served_name is allowed with endpoint only"],
+    ),
     "key without endpoint": (
         put("models/SmolLM2-135M-Instruct", {"package": "p", "api_key_env": "KEY"}),
         "models.SmolLM2-135M-Instruct",

@@ -322,8 +322,11 @@ def test_a_format_given_twice_is_refused() -> None:
         check_stimuli(LABELS, study(formats=["story", "story"]))
 
 
-def test_two_groups_with_the_same_words_are_refused(tmp_path: Path) -> None:
-    same = {"reference": "a", "levels": {"a": "8-year-old", "b": "8-year-old"}}
-    path = save(tmp_path, with_factors(age=same))
-    with pytest.raises(ConfigError, match="two groups get the same prompt: 'Describe an 8-year"):
-        render_prompts(path, study(path))
+def test_two_levels_with_the_same_words_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    values = copy.deepcopy(AGES)
+    values["factors"]["age"]["levels"]["young"] = " 8-year-old"
+    path = save(tmp_path, values)
+    with pytest.raises(ConfigError, match="child and young have the same words") as error:
+        check_stimuli(path, study(path))
+    assert "\n" not in str(error.value)
+    assert f"{path}: factors.age.levels" in str(error.value)

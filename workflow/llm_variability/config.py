@@ -256,6 +256,8 @@ class Model(_Weights):
             raise PydanticCustomError("source", "endpoint holds a password; use api_key_env")
         if self.endpoint is None and self.api_key_env is not None:
             raise PydanticCustomError("source", "api_key_env is allowed with endpoint only")
+        if self.endpoint is None and self.served_name is not None:
+            raise PydanticCustomError("source", "served_name is allowed with endpoint only")
         if self.api_key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", self.api_key_env):
             # Its value is not shown: it may well be the key itself.
             raise PydanticCustomError("source", "api_key_env is not the name of a variable")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from llm_variability.config import ConfigError, Study, read_yaml, validate
@@ -41,7 +41,17 @@ def _texts(value: object) -> object:
     return value
 
 
-Phrases = Annotated[dict[str, str], BeforeValidator(_texts)]
+def _distinct(phrases: dict[str, str]) -> dict[str, str]:
+    first: dict[str, str] = {}
+    for name, text in phrases.items():
+        if (other := first.setdefault(" ".join(text.split()), name)) != name:
+            raise PydanticCustomError(
+                "source", f"{other} and {name} have the same words, so they cannot be told apart"
+            )
+    return phrases
+
+
+Phrases = Annotated[dict[str, str], BeforeValidator(_texts), AfterValidator(_distinct)]
 
 
 class _Section(BaseModel):
