@@ -73,7 +73,6 @@ def draw(wanted: Cell, path: Path) -> None:
 OTHER: dict[str, dict[str, Any]] = {
     "weights": {"manifest": {"identity": "others", "path": None}},
     "dtype": {"settings": {"dtype": "float32"}},
-    "longest context": {"settings": {"max_model_len": 512}},
     "engine arguments": {"settings": {"engine_args": {"quantization": "fp8"}}},
     "temperature": {"temperature": "0.5"},
     "top-p": {"top_p": "0.5"},
@@ -81,6 +80,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "seed of the study": {"seed": 2},
 }
 SAME: dict[str, dict[str, Any]] = {
+    "longest context": {"settings": {"max_model_len": 512}},
     "requests in flight": {"settings": {"max_in_flight": 7}},
     "deadline of a request": {"settings": {"request_timeout_s": 1}},
     "deadline of loading": {"settings": {"load_timeout_s": 1}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zipfile
 from typing import Any
 
 import polars as pl
@@ -180,3 +181,20 @@ def test_the_report_is_there_and_counts_every_draw(finished: Workspace) -> None:
     assert "<h1" in page
     counts = pl.read_parquet(finished.folder / "results/counts/labels/first.parquet")
     assert counts["draws"].sum() == 16 * (2 + 3 + 3)
+
+
+def test_snakemakes_own_report_holds_the_figures_tables_and_captions(finished: Workspace) -> None:
+    archive = finished.folder / "report.zip"
+    told = finished.attempt("--report", str(archive))
+    assert told.returncode == 0, told.stdout[-3000:]
+    with zipfile.ZipFile(archive) as report:
+        names = report.namelist()
+        page = "".join(
+            report.read(name).decode(errors="replace")
+            for name in names
+            if name.endswith((".html", ".js", ".json"))
+        )
+    for file in ("minilm-pairwise.svg", "minilm-cell.svg", "fits.csv", "draw_counts.csv"):
+        assert any(name.endswith(file) for name in names), names
+    assert "Heatmaps" in page
+    assert "mixed model" in page.lower()

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 ENGINE_LOADS = 3
 """How often one job may load an engine again that died under it."""
 
-_IDENTITY_FIELDS = ("dtype", "max_model_len", "trust_remote_code", "engine_args")
+_IDENTITY_FIELDS = ("dtype", "trust_remote_code", "engine_args")
 
 
 @dataclass(frozen=True)
