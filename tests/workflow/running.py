@@ -131,13 +131,13 @@ class Workspace:
         assert told.returncode == 0, told.stdout
         return parse_jobs(told.stdout)
 
-    def journals(self, cell: str) -> list[Path]:
-        return sorted(self.folder.glob(f"results/draws/*/*/journals/{cell}.*.jsonl"))
+    def journals(self, cell: str, model: str = "*") -> list[Path]:
+        return sorted(self.folder.glob(f"results/draws/*/{model}/journals/{cell}.*.jsonl"))
 
-    def journal_draws(self, cell: str) -> list[tuple[str, int]]:
+    def journal_draws(self, cell: str, model: str = "*") -> list[tuple[str, int]]:
         """Keys of the whole lines of a cell's journals, in order."""
         keys = []
-        for path in self.journals(cell):
+        for path in self.journals(cell, model):
             for line in path.read_bytes().splitlines(keepends=True):
                 if line.endswith(b"\n") and "draw" in (record := json.loads(line)):
                     keys.append((record["draw"]["prompt_id"], record["draw"]["replicate"]))

