@@ -1,7 +1,6 @@
 """llm-variability: how much the outputs of language models vary.
 
-Stages, each a file of workflow/rules and a subpackage of workflow/llm_variability:
-fetch -> stimuli -> draws -> similarity -> fits -> report
+fetch -> stimuli -> draws -> similarity -> fits -> report, a .smk file and a subpackage each.
 """
 
 import sys
@@ -29,6 +28,9 @@ except ConfigError as error:
 share_package(HOME / "workflow")
 config = settings.model_dump()
 RESULTS = settings.results.rstrip("/")
+# Each model is loaded once: all that draws need comes first, alone by taking every slot `engine`,
+# then each model's cells before the next one's, then whatever else may want the device.
+BEFORE_DRAWS, DRAWS_FIRST, ALL_ENGINES = 2000, 1000, 1000
 ENVIRONMENT = str(HOME / f"envs/{settings.environment}.yaml")
 
 

@@ -187,6 +187,37 @@ def test_another_model_waits_for_the_last_user_and_then_takes_over(place: Place)
     assert [alive(pid) for pid in place.loads] == [False, True]
 
 
+def test_a_job_joins_the_engine_it_wants_past_one_that_waits_to_change_it(place: Place) -> None:
+    run = place.start_run()
+    place.start_job(run, "a", "m")
+    wait_for(lambda: "a got" in place.jobs, "the engine's user")
+    place.start_job(run, "b", "other")
+    log = place.folder / "b.log"
+    wait_for(lambda: log.exists() and "waiting for" in log.read_text(), "the other model's job")
+    place.start_job(run, "c", "m")
+    wait_for(lambda: "c got" in place.jobs, "the job that wants the engine that is there")
+    assert (len(place.loads), "b got" in place.jobs) == (1, False)
+
+
+def test_those_who_wait_to_change_the_engine_do_so_in_the_order_they_came(place: Place) -> None:
+    run = place.start_run()
+    place.start_job(run, "a", "m")
+    wait_for(lambda: "a got" in place.jobs, "the engine's user")
+    for name in ("b", "c", "d"):
+        place.start_job(run, name, f"model of {name}")
+        log = place.folder / f"{name}.log"
+        wait_for(lambda log=log: log.exists() and "waiting" in log.read_text(), f"{name} to wait")
+    for name, following in (("a", "b"), ("b", "c"), ("c", "d")):
+        place.end_job(name)
+        wait_for(lambda name=following: f"{name} got" in place.jobs, f"{following} to be next")
+    assert [line for line in place.jobs if line.endswith("got")] == [
+        "a got",
+        "b got",
+        "c got",
+        "d got",
+    ]
+
+
 def test_an_encoder_waits_for_the_engines_users_and_ends_it(place: Place) -> None:
     run = place.start_run()
     place.start_job(run, "a", "m")

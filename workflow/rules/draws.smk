@@ -24,9 +24,7 @@ rule generate:
         f"{RESULTS}/logs/draws/{{study}}/{{model}}/{{cell}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/draws/{{study}}/{{model}}/{{cell}}.tsv"
-    # All cells of a model come before the next model's, and before anything else that could take
-    # the device, so that each model is loaded once.
-    priority: lambda wildcards: 1000 - MODEL_RANK[wildcards.model]
+    priority: lambda wildcards: DRAWS_FIRST - MODEL_RANK[wildcards.model]
     conda:
         ENVIRONMENT
     resources:

@@ -24,9 +24,12 @@ rule fetch_model:
         f"{RESULTS}/logs/fetch/models/{{model}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/fetch/models/{{model}}.tsv"
+    priority: BEFORE_DRAWS
     localrule: True
     conda:
         ENVIRONMENT
+    resources:
+        engine=ALL_ENGINES,
     params:
         settings=lambda wildcards: settings.models[wildcards.model].to_json(WEIGHT_FIELDS),
         version=FETCH_VERSION,
@@ -47,9 +50,12 @@ rule fetch_encoder:
         f"{RESULTS}/logs/fetch/encoders/{{encoder}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/fetch/encoders/{{encoder}}.tsv"
+    priority: BEFORE_DRAWS
     localrule: True
     conda:
         ENVIRONMENT
+    resources:
+        engine=ALL_ENGINES,
     params:
         settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(WEIGHT_FIELDS),
         version=FETCH_VERSION,

@@ -16,8 +16,11 @@ rule stimuli:
         f"{RESULTS}/logs/stimuli/{{study}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
+    priority: BEFORE_DRAWS
     conda:
         ENVIRONMENT
+    resources:
+        engine=ALL_ENGINES,
     params:
         settings=lambda wildcards: settings.studies[wildcards.study].to_json(STUDY_FIELDS),
         version=STIMULI_VERSION,

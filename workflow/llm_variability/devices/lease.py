@@ -1,7 +1,7 @@
 """The lease of a device: which engine runs there, and who may use it.
 
-All jobs of a run that want the same model share one engine; another model's job waits until the
-last of them is done, ends that engine and starts its own. Two runs never share an engine.
+All jobs of a run that want the same model share one engine; another model's job waits until no job
+uses it, ends that engine and starts its own. Two runs never share an engine.
 
 Two file locks order this. `lock` is held while the engine is looked at or changed. `users` is
 held shared by each job that uses the engine, so it can be had exclusively only when nobody does.
@@ -20,12 +20,12 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from llm_variability.devices.keeper import EngineSpec, end_marked, spawn_keeper
+from llm_variability.devices.keeper import EngineSpec, end_marked, spawn_keeper, try_lock
 from llm_variability.devices.processes import ProcessId, find_owner, kill_tree
 
 log = logging.getLogger(__name__)
@@ -228,6 +228,73 @@ def _our_turn(folder: Path, owner: ProcessId) -> Iterator[dict[str, Any] | None]
 
 
 @contextmanager
+def _queue(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Stand in the queue of those who want to change what is on the device.
+
+    Yields a function that tells whether nobody came earlier. A place in the queue is a locked
+    file, so that those who died stand there no more.
+    """
+    places = folder / "queue"
+    places.mkdir(exist_ok=True)
+    own = places / f"{time.time_ns():020d}-{os.getpid()}"
+
+    def is_first() -> bool:
+        for place in sorted(places.iterdir()):
+            if place == own:
+                return True
+            with suppress(FileNotFoundError), try_lock(place, fcntl.LOCK_EX) as left:
+                if not left:
+                    return False
+                place.unlink()
+        return True
+
+    with own.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield is_first
+        finally:
+            own.unlink(missing_ok=True)
+
+
+def _try_flock(file: IO[str], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _take(
+    folder: Path,
+    users: IO[str],
+    join: Callable[[dict[str, Any]], bool],
+    change: Callable[[dict[str, Any] | None], None],
+) -> None:
+    """Join the users of what is on the device, or change it once they are done.
+
+    Whoever wants what is there joins at once, also past those who wait to change it: that loads
+    fewer engines, and they only wait for as many jobs as there are. Those who change it do so in
+    the order in which they came. Afterwards `users` is locked by this process.
+    """
+    told = False
+    owner = find_owner()
+    with _queue(folder) as is_first:
+        while True:
+            with _our_turn(folder, owner) as state:
+                if state is not None and join(state):
+                    _wait_lock(users, fcntl.LOCK_SH, "the engine")
+                    return
+                if is_first() and _try_flock(users, fcntl.LOCK_EX):
+                    change(state)
+                    return
+            if not told:
+                what = state["model"] if state else "the device"
+                log.info("waiting for the last job that uses %s", what)
+                told = True
+            time.sleep(_POLL_S)
+
+
+@contextmanager
 def lease_engine(request: EngineRequest) -> Iterator[Path]:
     """Use the engine of a model for the body; yields its socket.
 
@@ -237,13 +304,13 @@ def lease_engine(request: EngineRequest) -> Iterator[Path]:
     folder, owner = lease_folder(), find_owner()
     path = folder / "engine.sock"
     with (folder / "users").open("a") as users:
-        with _our_turn(folder, owner) as state:
-            if state is None or not _is_ours(state, request, owner) or not ping(path):
-                what = f"the last job that uses {state['model'] if state else 'the device'}"
-                _wait_lock(users, fcntl.LOCK_EX, what)
-                _end_engine(folder, state)
-                _start_engine(folder, request, owner)
+
+        def change(state: dict[str, Any] | None) -> None:
+            _end_engine(folder, state)
+            _start_engine(folder, request, owner)
             _wait_lock(users, fcntl.LOCK_SH, "the engine")
+
+        _take(folder, users, lambda state: _is_ours(state, request, owner) and ping(path), change)
         yield path
 
 
@@ -253,10 +320,7 @@ def lease_device() -> Iterator[None]:
 
     Waits for the jobs that use the engine, then ends it; waits for other runs on this device.
     """
-    folder, owner = lease_folder(), find_owner()
+    folder = lease_folder()
     with (folder / "users").open("a") as users:
-        with _our_turn(folder, owner) as state:
-            what = f"the last job that uses {state['model'] if state else 'the device'}"
-            _wait_lock(users, fcntl.LOCK_EX, what)
-            _end_engine(folder, state)
+        _take(folder, users, lambda state: False, lambda state: _end_engine(folder, state))
         yield
