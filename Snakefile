@@ -42,7 +42,6 @@ wildcard_constraints:
 
 
 rule all:
-    default_target: True
     input:
         f"{RESULTS}/report.html",
 
