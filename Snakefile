@@ -13,7 +13,7 @@ min_version("9.27")
 HOME = Path(workflow.basedir)
 sys.path.insert(0, str(HOME / "workflow"))
 
-from llm_variability.config import CELL_PATTERN, ConfigError, load_settings
+from llm_variability.config import ConfigError, load_settings
 from llm_variability.preflight import RunLock, check_settings, find_resource, share_package
 
 # A configuration file is complete in itself, so the default is not merged under another one.
@@ -28,22 +28,7 @@ except ConfigError as error:
 share_package(HOME / "workflow")
 config = settings.model_dump()
 RESULTS = settings.results.rstrip("/")
-# Each model is loaded once: all that draws need comes first, alone by taking every slot `engine`,
-# then each model's cells before the next one's, then whatever else may want the device.
-BEFORE_DRAWS, DRAWS_FIRST, ALL_ENGINES = 2000, 1000, 1000
 ENVIRONMENT = str(HOME / f"envs/{settings.environment}.yaml")
-
-
-wildcard_constraints:
-    study="[^/]+",
-    model="[^/]+",
-    encoder="[^/]+",
-    cell=CELL_PATTERN,
-
-
-rule all:
-    input:
-        f"{RESULTS}/report.html",
 
 
 include: "workflow/rules/config.smk"
@@ -53,6 +38,17 @@ include: "workflow/rules/draws.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/fits.smk"
 include: "workflow/rules/report.smk"
+
+
+# Every stage's files are targets, or one that a failed job took away would not be missed.
+rule all:
+    default_target: True
+    input:
+        rules.report.output,
+        rules.report.input,
+        rules.tables.input,
+        expand(rules.embed.output, **MEASUREMENTS),
+        expand(rules.generate.output, study=settings.studies, model=settings.models, cell=CELLS),
 
 
 onstart:

@@ -120,12 +120,14 @@ def test_the_page_says_what_was_run_and_found(page):
 
 
 def test_the_page_warns_of_pairwise_p_values_and_of_treatment_coding(page):
-    assert "they overstate significance" in page.text
+    assert (
+        "they are too small, and the counts of significant settings are upper bounds" in page.text
+    )
     assert "its effect among the reference level of the other factors" in page.text
 
 
 def test_alarms_are_words_and_not_only_colour(page):
-    assert "empty draws above 5% in 2 cells; most in T2.0-P0.2 (20%)" in page.text
+    assert "empty draws above 5% in 2 settings; most in T2.0-P0.2 (20%)" in page.text
     assert "⚠ 24 (20%)" in page.text
 
 

@@ -330,3 +330,21 @@ def test_two_levels_with_the_same_words_are_refused_before_anything_runs(tmp_pat
         check_stimuli(path, study(path))
     assert "\n" not in str(error.value)
     assert f"{path}: factors.age.levels" in str(error.value)
+
+
+def test_groups_that_differ_only_in_where_their_words_stand_are_refused(tmp_path: Path) -> None:
+    values = with_factors(
+        age={"reference": "young", "levels": {"young": "old", "old": "old man"}},
+        faith={"reference": "none", "levels": {"none": "man man", "jew": "man"}},
+    )
+    path = save(tmp_path, values)
+    with pytest.raises(ConfigError, match="two groups get the same prompt: .*old man man"):
+        check_stimuli(path, study(path))
+
+
+def test_levels_that_yaml_takes_for_truth_values_are_refused(tmp_path: Path) -> None:
+    path = save(tmp_path, AGES)
+    path.write_text(path.read_text().replace("young: 20-year-old", "no: 20-year-old"))
+    with pytest.raises(ConfigError, match="factors.age.levels: YAML reads yes, no") as error:
+        check_stimuli(path, study(path))
+    assert "\n" not in str(error.value)

@@ -140,6 +140,34 @@ def test_a_changed_fit_backend_only_fits_again(
     assert rules == {"fit", "heatmap", "tables", "report", "configuration", "all"}
 
 
+@pytest.mark.parametrize(
+    ("lost", "rule"),
+    [
+        ("config.yaml", "configuration"),
+        ("models/first.json", "fetch_model"),
+        ("stimuli/labels.parquet", "stimuli"),
+        ("draws/labels/first/T0.5-P0.8.parquet", "generate"),
+        ("counts/labels/first.parquet", "count_draws"),
+        ("embeddings/labels/first/minilm.parquet", "embed"),
+        ("similarity/labels/first/minilm.parquet", "cosine"),
+        ("fits/labels/first/minilm.parquet", "fit"),
+        ("figures/labels/first/minilm-cell.svg", "heatmap"),
+        ("tables/fits.csv", "tables"),
+    ],
+)
+def test_what_a_failed_job_took_away_is_made_again(
+    finished: Workspace, lost: str, rule: str
+) -> None:
+    path = finished.folder / "results" / lost
+    kept = path.with_name(f"{path.name}.kept")
+    path.rename(kept)
+    try:
+        rules = {name for name, _ in finished.planned_jobs()}
+    finally:
+        kept.rename(path)
+    assert {rule, "report"} <= rules
+
+
 def test_more_draws_keep_the_old_ones(
     base: dict[str, Any], server: FakeServer, workspace: Workspace
 ) -> None:

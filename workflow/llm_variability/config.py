@@ -536,7 +536,8 @@ def _problem_lines(
             hint = f"; did you mean {near[0]!r}?" if near else ""
             yield loc, f"unknown key{hint} Allowed: {', '.join(known)}".replace("key A", "key. A")
         elif problem["type"] == "missing":
-            yield loc, f"is missing. Allowed: {_allowed_text(field)}"
+            allowed = _allowed_text(field)
+            yield loc, f"is missing. Allowed: {allowed}" if allowed else "is missing"
         elif problem["type"] == "string_pattern_mismatch":
             yield loc, f"{problem['input']!r} is no name. Allowed: {NAME_RULE}"
         elif problem["type"] in ("source", "empty", "twice"):

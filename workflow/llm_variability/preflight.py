@@ -68,9 +68,15 @@ def main() -> None:
     if not files:
         sys.exit("usage: python -m llm_variability.preflight FILE...")
     try:
-        check_settings(load_settings(files), files[-1], Path(__file__).parents[2])
+        settings = load_settings(files)
+        check_settings(settings, files[-1], Path(__file__).parents[2])
     except ConfigError as error:
         sys.exit(str(error))
+    print(
+        f"{shown(files[-1])}: nothing wrong. Models: {', '.join(settings.models)};"
+        f" encoders: {', '.join(settings.encoders)}; studies: {', '.join(settings.studies)};"
+        f" settings: {', '.join(settings.grid.cells())}"
+    )
 
 
 def share_package(folder: Path) -> None:

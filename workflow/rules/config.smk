@@ -1,8 +1,18 @@
-"""Configuration: what the results were made with, merged and with every default filled in.
+"""Configuration: what the results were made with, merged and with every default filled in; and
+what the wildcards of all rules may be.
 
 REQUIRED INPUTS: none
 OUTPUTS:         {RESULTS}/config.yaml
 """
+
+from llm_variability.config import CELL_PATTERN
+
+
+wildcard_constraints:
+    study="[^/]+",
+    model="[^/]+",
+    encoder="[^/]+",
+    cell=CELL_PATTERN,
 
 
 rule configuration:

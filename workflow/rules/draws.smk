@@ -8,6 +8,7 @@ OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
 The journals beside the cells are no outputs: Snakemake never deletes them.
 """
 
+from llm_variability.devices import DRAWS_FIRST
 from llm_variability.draws import COUNTS_VERSION, VERSION as DRAWS_VERSION
 
 CELLS = settings.grid.cells()

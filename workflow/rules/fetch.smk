@@ -7,6 +7,7 @@ OUTPUTS:         {RESULTS}/models/{model}.json      manifest, with the folder of
 Both are local rules: compute nodes need no internet.
 """
 
+from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
 from llm_variability.fetch import VERSION as FETCH_VERSION
 from llm_variability.fetch.weights import WEIGHT_FIELDS
 

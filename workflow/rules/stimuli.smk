@@ -4,6 +4,7 @@ REQUIRED INPUTS: the study's stimuli file (`studies.{study}.stimuli`)
 OUTPUTS:         {RESULTS}/stimuli/{study}.parquet
 """
 
+from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
 from llm_variability.stimuli import STUDY_FIELDS, VERSION as STIMULI_VERSION
 
 

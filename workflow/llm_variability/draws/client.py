@@ -20,6 +20,7 @@ from llm_variability.draws.journal import Draw
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 6
+_ENOUGH_TO_FORETELL = 20
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
 _RETRYABLE = {408, 409, 425, 429}
@@ -232,15 +233,20 @@ class Progress:
     def tell(self) -> None:
         self._told = time.monotonic()
         seconds = max(self._told - self._begun, 1e-9)
-        left = (self.total - self.done) * seconds / max(self._made, 1)
         log.info(
-            "%s: %d/%d draws, %.0f tokens/s, %d:%02d left",
+            "%s: %d/%d draws, %.0f tokens/s, %s left",
             self.title,
             self.done,
             self.total,
             self._tokens / seconds,
-            *divmod(round(left), 60),
+            self._time_left(seconds),
         )
+
+    def _time_left(self, seconds: float) -> str:
+        if self._made < _ENOUGH_TO_FORETELL and self.done < self.total:
+            return "?:??"
+        left = (self.total - self.done) * seconds / max(self._made, 1)
+        return "{}:{:02d}".format(*divmod(round(left), 60))
 
 
 async def make_draws(

@@ -118,7 +118,7 @@ def convert_gguf(file: Path, folder: Path) -> None:
 def _package_licence(package: str) -> str | None:
     about = metadata.metadata(package).json
     licence = about.get("license_expression") or about.get("license")
-    return str(licence) if licence else None
+    return f"{licence} (of the package)" if licence else None
 
 
 def fetch_hub(repository: str, revision: str) -> tuple[Path, str | None]:

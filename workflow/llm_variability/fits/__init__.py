@@ -8,5 +8,5 @@ mixedlm            the same fit by statsmodels, for comparison
 fit_table          every setting at both levels, and the reasons where there is no fit
 """
 
-VERSION = 1
+VERSION = 2
 """Changes when results of this stage change, so that they are made anew; else it stays."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr, ndtri
+from scipy.special import stdtr, stdtrit
 
 from llm_variability.config import GREEDY
 from llm_variability.fits.coding import code_full_factorial, list_groups
@@ -82,8 +82,10 @@ def fit_settings(
     At level `pairwise` z is the pairwise cosine, z-scored over all pairs of the setting; at level
     `cell` it is the mean cosine of each block x group, z-scored over these means. Both divide by
     the sample standard deviation (n - 1); `outcome_mean` and `outcome_sd` turn an estimate back
-    into cosines. p values and 95% intervals take the estimate as normal, as statsmodels does, so
-    `df` is null. Pairs share texts, so the pairwise p values are too small.
+    into cosines. At level `pairwise`, p values and 95% intervals take the estimate as normal, as
+    statsmodels does (`df` is null); pairs share texts, so these p values are too small. At level
+    `cell` they use t on (blocks - 1) (groups - 1) degrees of freedom, since cells can be few; with
+    the published 13 x 8 cells (84) that differs little from the published normal.
 
     A fit that cannot be made is one row with a `reason` and no term, estimate or standard error.
     That includes a setting in which any block x group of the design has fewer than two texts: a
@@ -174,6 +176,15 @@ def _require_complete(groups: _Groups, design: Design) -> None:
         raise UnfittableError("a cosine is not finite")
 
 
+def _degrees_of_freedom(groups: _Groups, n_groups: int, level: str) -> float:
+    """Give those of t: the residual ones of cell means, infinitely many (the normal) for pairs.
+
+    Every block has every group, so contrasts of cell means are tested within blocks, exactly, on
+    (blocks - 1) (groups - 1) degrees of freedom.
+    """
+    return float((len(groups.blocks) - 1) * (n_groups - 1)) if level == "cell" else np.inf
+
+
 def _fit_level(
     groups: _Groups, design: Design, level: str, fitter: Fitter
 ) -> list[Mapping[str, Any]]:
@@ -200,14 +211,16 @@ def _fit_level(
     if not (np.isfinite(fit.estimate).all() and np.isfinite(fit.std_error).all()):
         raise UnfittableError("an estimate or its standard error is not finite")
     statistic = fit.estimate / fit.std_error
-    margin = ndtri(0.975) * fit.std_error
+    df = _degrees_of_freedom(groups, len(coding), level)
+    margin = stdtrit(df, 0.975) * fit.std_error
     return [
         {
             "term": term,
             "estimate": float(fit.estimate[i]),
             "std_error": float(fit.std_error[i]),
             "statistic": float(statistic[i]),
-            "p_value": float(2 * ndtr(-abs(statistic[i]))),
+            "df": None if np.isinf(df) else df,
+            "p_value": float(2 * stdtr(df, -abs(statistic[i]))),
             "ci_low": float(fit.estimate[i] - margin[i]),
             "ci_high": float(fit.estimate[i] + margin[i]),
             "var_block": fit.var_block,

@@ -24,9 +24,10 @@ prompts with two texts or more, at temperatures above 0."""
 
 CAUTION = (
     "At the pairwise level every text stands in many pairs, and the p-values treat these pairs as"
-    " independent: they overstate significance and are upper bounds. Direction and size of the"
-    " estimate are the evidence; the cell level, one mean a group and block, is the inference"
-    " that does not suffer from it."
+    " independent: they are too small, and the counts of significant settings are upper bounds."
+    " Direction and size of the estimate are the evidence; the cell level, one mean a group and"
+    " block, does not suffer from it, but with few blocks has little power. No p-value here is"
+    " corrected for the number of contrasts and settings."
 )
 
 
@@ -234,7 +235,7 @@ ALARM_WORDS = {
 
 
 def describe_alarms(cells: pl.DataFrame) -> Iterator[str]:
-    """Say, a line a model and kind, in which cells a share is above its threshold."""
+    """Say, a line a model and kind, in which settings a share is above its threshold."""
     found: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for cell in cells.iter_rows(named=True):
         for name, share in find_alarms(cell).items():
@@ -243,7 +244,7 @@ def describe_alarms(cells: pl.DataFrame) -> Iterator[str]:
         worst = max(places, key=lambda place: place[1])
         yield (
             f"{model}: {ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in"
-            f" {quantity(len(places), 'cell')}; most in {worst[0]} ({percent(worst[1])})."
+            f" {quantity(len(places), 'setting')}; most in {worst[0]} ({percent(worst[1])})."
         )
 
 

@@ -37,6 +37,10 @@ RESERVED = {BLOCK, ARTICLE, "encoder", "row", "mean_cosine", "texts", "pairs"}.u
 
 def _texts(value: object) -> object:
     if isinstance(value, Mapping):
+        if any(isinstance(part, bool) for entry in value.items() for part in entry):
+            raise PydanticCustomError(
+                "source", "YAML reads yes, no, on, off, true and false as truth values: quote them"
+            )
         return {str(key): "" if text is None else str(text) for key, text in value.items()}
     return value
 
@@ -117,6 +121,25 @@ class LabelStimuli(_Section):
         return self
 
 
+def _group_phrases(stimuli: LabelStimuli) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """List each block x group: its levels by name, and its words by placeholder."""
+    factors = stimuli.factors
+    for block, phrase in stimuli.formats.items():
+        for levels in itertools.product(*(factor.levels for factor in factors.values())):
+            group = dict(zip(factors, levels, strict=True))
+            words = {name: factors[name].levels[level] for name, level in group.items()}
+            yield {BLOCK: block, **group}, {BLOCK: phrase, **words}
+
+
+def _require_distinct_prompts(stimuli: LabelStimuli) -> None:
+    seen: set[str] = set()
+    for _, words in _group_phrases(stimuli):
+        prompt = " ".join(stimuli.template.format(**words, **{ARTICLE: "a"}).split())
+        if prompt in seen:
+            raise ConfigError(f"two groups get the same prompt: {prompt!r}")
+        seen.add(prompt)
+
+
 def read_label_stimuli(path: Path, formats: list[str] | None = None) -> LabelStimuli:
     """Read a stimuli file and keep the wanted formats, in the order asked for.
 
@@ -124,6 +147,7 @@ def read_label_stimuli(path: Path, formats: list[str] | None = None) -> LabelSti
     """
     values = read_yaml(path)
     stimuli = validate(LabelStimuli, values, [(str(path), values)])
+    _require_distinct_prompts(stimuli)
     if formats is None:
         return stimuli
     unknown = [name for name in formats if name not in stimuli.formats]
@@ -162,21 +186,16 @@ def _rows(stimuli: LabelStimuli, study: Study) -> Iterator[dict[str, object]]:
 
     articles = inflect.engine()
     greedy = study.draws if study.greedy_draws is None else study.greedy_draws
-    factors = stimuli.factors
-    for block, phrase in stimuli.formats.items():
-        for levels in itertools.product(*(factor.levels for factor in factors.values())):
-            group = dict(zip(factors, levels, strict=True))
-            phrases = {name: factors[name].levels[level] for name, level in group.items()}
-            prompt = render_prompt(stimuli.template, {BLOCK: phrase, **phrases}, articles)
-            yield {
-                BLOCK: block,
-                **group,
-                "prompt_id": prompt_id(stimuli.system, prompt),
-                "system": stimuli.system,
-                "prompt": prompt,
-                "replicates": study.draws,
-                "greedy_replicates": greedy,
-            }
+    for group, words in _group_phrases(stimuli):
+        prompt = render_prompt(stimuli.template, words, articles)
+        yield {
+            **group,
+            "prompt_id": prompt_id(stimuli.system, prompt),
+            "system": stimuli.system,
+            "prompt": prompt,
+            "replicates": study.draws,
+            "greedy_replicates": greedy,
+        }
 
 
 def render_label_prompts(stimuli: LabelStimuli, study: Study) -> tuple[pl.DataFrame, Design]:
@@ -184,16 +203,12 @@ def render_label_prompts(stimuli: LabelStimuli, study: Study) -> tuple[pl.DataFr
 
     Returns the stimuli table (a row a prompt) and the design: formats as blocks, the factors
     crossed, all draws of one prompt compared with each other.
-    Raises ConfigError if two groups get the same prompt.
     """
     table = pl.DataFrame(
         list(_rows(stimuli, study)),
         schema_overrides={"system": pl.String},
         infer_schema_length=None,
     )
-    twice = table.filter(pl.col("prompt").is_duplicated())
-    if len(twice):
-        raise ConfigError(f"two groups get the same prompt: {twice['prompt'][0]!r}")
     factors = tuple(
         Factor(name, tuple(factor.levels), factor.reference)
         for name, factor in stimuli.factors.items()
