@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,6 +78,18 @@ def test_the_greedy_anchor_has_no_row_but_a_fitted_greedy_cell_has():
 )
 def test_a_cell_tells_significance_and_trouble(estimate, p_value, reliable, text):
     assert describe_cell(estimate, p_value, reliable) == text
+
+
+def test_long_names_of_levels_do_not_run_into_each_other():
+    levels = ("Latter-day Saint (Mormon)", "Jewish, of an orthodox community", "Muslim", "Hindu")
+    design = Design("block", (Factor("faith", (*levels, "none"), "none"),))
+    fits = fits_frame([fitted(("1.0", "0.8"), f"faith[{level}]", 0.1) for level in levels])
+    figure = draw_heatmap(fits, design, "m", "cell", "e")
+    figure.savefig(io.BytesIO(), format="png")
+    titles = [axes._left_title for axes in figure.axes if axes._left_title.get_text()]
+    boxes = [title.get_window_extent() for title in titles]
+    assert len(boxes) == len(levels)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 @pytest.mark.parametrize("terms", [1, 8])

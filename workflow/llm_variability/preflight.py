@@ -62,6 +62,14 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
         raise ConfigError("\n".join(problems))
 
 
+def hold_results(results: str) -> None:
+    """Take the results folder for this run, or end in one line if another run has it."""
+    try:
+        RunLock(results).take()
+    except ConfigError as error:
+        sys.exit(str(error))
+
+
 def main() -> None:
     """Check configuration files given on the command line."""
     files = [Path(name) for name in sys.argv[1:]]

@@ -45,6 +45,8 @@ _GAP = 0.22
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.95, 1.25, 1.05, 0.60
 _ROW_GAP = 0.78
 _SCALE_MIN_HEIGHT = 1.5
+_TITLE_LINE = 0.17
+_TITLE_CHARACTER = 0.085
 _SECONDARY = 0.82
 
 
@@ -116,6 +118,12 @@ def describe_cell(estimate: float, p_value: float, reliable: bool) -> str:
     return f"{signed(estimate)}*" if p_value < SIGNIFICANCE else signed(estimate)
 
 
+def _title_lines(panel: Panel, width: float, secondary: bool) -> list[str]:
+    """Break a panel's title into lines that its width in inches holds."""
+    character = _TITLE_CHARACTER * (0.8 if secondary else 1)
+    return textwrap.wrap(panel.contrast.label, max(8, int(width / character))) or [""]
+
+
 def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMesh:
     unfitted = np.isnan(panel.estimate)
     size = 8.5 * (_SECONDARY if secondary else 1)
@@ -147,7 +155,7 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
         axes.text(column + 0.5, row + 0.5, "–", ha="center", va="center", fontsize=size)
     axes.tick_params(length=0, labelsize=size, labelrotation=0)
     axes.set_title(
-        panel.contrast.label,
+        "\n".join(_title_lines(panel, axes.bbox.width / axes.figure.dpi, secondary)),
         fontsize=8.5 if secondary else 10,
         fontweight="normal" if secondary else "bold",
         color=MUTED if secondary else INK,
@@ -213,14 +221,20 @@ def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
     widths = [scale * len(row) * panel_width + _GAP * (len(row) - 1) for row, scale in layout]
     beside_scale = max(widths[: len(layout) - len(secondary_rows)] or widths)
     width = max(_LEFT + beside_scale + _RIGHT, _LEFT + max(widths) + 0.2, 6.4)
-    panels_height = sum(scale * panel_height for _, scale in layout)
+    title_heights = [
+        _TITLE_LINE
+        * max(len(_title_lines(panel, scale * panel_width, scale < 1)) - 1 for panel in row)
+        for row, scale in layout
+    ]
+    panels_height = sum(scale * panel_height for _, scale in layout) + sum(title_heights)
     panels_height += _ROW_GAP * (len(layout) - 1)
-    height = _TOP + max(panels_height, _SCALE_MIN_HEIGHT) + _BOTTOM
+    height = _TOP + max(panels_height, _SCALE_MIN_HEIGHT + title_heights[0]) + _BOTTOM
 
     figure = Figure(figsize=(width, height))
     draw_headings(figure, *titles)
     top = height - _TOP
-    for row, scale in layout:
+    for (row, scale), title_height in zip(layout, title_heights, strict=True):
+        top -= title_height
         bottom = top - scale * panel_height
         for index, panel in enumerate(row):
             left = _LEFT + index * (scale * panel_width + _GAP)
@@ -242,7 +256,7 @@ def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
 
     bar_height = max(panel_height, _SCALE_MIN_HEIGHT)
     bar_left = (_LEFT + beside_scale + 0.25) / width
-    bar_bottom = (height - _TOP - bar_height) / height
+    bar_bottom = (height - _TOP - title_heights[0] - bar_height) / height
     _draw_scale(figure, mesh, (bar_left, bar_bottom, 0.14 / width, bar_height / height))
     figure.text(0.15 / width, 0.10 / height, _notes(grid), fontsize=7.5, color=MUTED)
     return figure
