@@ -319,6 +319,11 @@ def parse_cell(cell: str) -> tuple[str, str | None]:
     return match[1], match[2]
 
 
+def top_p_descending(cell: str) -> float:
+    """Read a cell's top-p, negated so that sorting puts top-p 1, and greedy decoding, first."""
+    return -float(parse_cell(cell)[1] or 1)
+
+
 class Study(_Section):
     """A study: which prompts, how many draws of each, what of them is compared."""
 

@@ -8,11 +8,17 @@ OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
 The journals beside the cells are no outputs: Snakemake never deletes them.
 """
 
+from llm_variability.config import top_p_descending
 from llm_variability.devices import DRAWS_FIRST
 from llm_variability.draws import COUNTS_VERSION, VERSION as DRAWS_VERSION
 
 CELLS = settings.grid.cells()
 MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
+# Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so
+# cells of equal top-p are drawn together.
+CELL_RANK = {
+    cell: rank / len(CELLS) for rank, cell in enumerate(sorted(CELLS, key=top_p_descending))
+}
 
 
 rule generate:
@@ -25,7 +31,7 @@ rule generate:
         f"{RESULTS}/logs/draws/{{study}}/{{model}}/{{cell}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/draws/{{study}}/{{model}}/{{cell}}.tsv"
-    priority: lambda wildcards: DRAWS_FIRST - MODEL_RANK[wildcards.model]
+    priority: lambda wildcards: DRAWS_FIRST - MODEL_RANK[wildcards.model] - CELL_RANK[wildcards.cell]
     conda:
         ENVIRONMENT
     resources:
