@@ -13,7 +13,13 @@ import pytest
 from chat_server import ChatServer, completion, refusal, running
 from llm_variability.config import ConfigError, Model
 from llm_variability.draws import cells, client
-from llm_variability.draws.cells import Cell, check_rendering, draw_cell, make_cell, tabulate_draws
+from llm_variability.draws.cells import (
+    Cell,
+    check_rendering,
+    draw_cell,
+    require_weights,
+    tabulate_draws,
+)
 from llm_variability.draws.client import Server, ServerGone
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.journal import Journal, fingerprint, read_journal
@@ -33,7 +39,7 @@ PROMPTS = pl.DataFrame(
 
 def cell(url: str = "http://127.0.0.1:9/v1", **changes: Any) -> Cell:
     settings = {"endpoint": url, "max_in_flight": 2, **changes.pop("settings", {})}
-    made = make_cell(
+    made = Cell(
         study="s",
         model_name="m",
         model=Model.model_validate(settings),
@@ -147,17 +153,7 @@ def test_greedy_decoding_sends_a_top_p_of_one() -> None:
 
 def test_lost_weights_are_told_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="m: its weights are gone from .*--forcerun fetch_model"):
-        make_cell(
-            study="s",
-            model_name="m",
-            model=Model(path="x"),
-            manifest={"identity": "w", "path": str(tmp_path / "gone")},
-            prompts=PROMPTS,
-            temperature="1",
-            top_p="1",
-            max_new_tokens=8,
-            seed=1,
-        )
+        require_weights("m", {"identity": "w", "path": str(tmp_path / "gone")})
 
 
 # -------------------------------------------------------------------------------- drawing a cell

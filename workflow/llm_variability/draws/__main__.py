@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config import Model, parse_cell
-from llm_variability.draws.cells import draw_cell, make_cell, tabulate_draws
+from llm_variability.draws.cells import Cell, draw_cell, require_weights, tabulate_draws
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.journal import Journal, fingerprint, read_journal
 from llm_variability.logs import stage_log, stage_parser
@@ -27,11 +27,13 @@ from llm_variability.tables import (
 def generate(arguments: argparse.Namespace) -> None:
     stimuli = read_metadata(arguments.stimuli)
     temperature, top_p = parse_cell(arguments.cell)
-    cell = make_cell(
+    manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
+    require_weights(arguments.model, manifest)
+    cell = Cell(
         study=arguments.study,
         model_name=arguments.model,
         model=Model.model_validate(json.loads(arguments.settings)),
-        manifest=json.loads(arguments.manifest.read_text(encoding="utf-8")),
+        manifest=manifest,
         prompts=read_table(arguments.stimuli, STIMULI),
         temperature=temperature,
         top_p=top_p,

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from llm_variability.config import GREEDY, ConfigError, Model, canonical_number, cell_name
+from llm_variability.config import GREEDY, ConfigError, Model, cell_name
 from llm_variability.devices.lease import EngineRequest, lease_engine
 from llm_variability.devices.processes import find_owner
 from llm_variability.draws.answers import classify_answer
@@ -103,36 +103,14 @@ def _messages(system: str | None, prompt: str) -> tuple[Mapping[str, str], ...]:
     return (user,) if system is None else ({"role": "system", "content": system}, user)
 
 
-def make_cell(
-    *,
-    study: str,
-    model_name: str,
-    model: Model,
-    manifest: Mapping[str, Any],
-    prompts: pl.DataFrame,
-    temperature: str,
-    top_p: str | None,
-    max_new_tokens: int,
-    seed: int,
-) -> Cell:
-    """Make a cell, its grid values in canonical form. Raises ConfigError for lost weights."""
+def require_weights(model_name: str, manifest: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the folder that a manifest names is gone."""
     path = manifest["path"]
     if path is not None and not Path(path).is_dir():
         raise ConfigError(
             f"{model_name}: its weights are gone from {path};"
             " run snakemake with --forcerun fetch_model"
         )
-    return Cell(
-        study,
-        model_name,
-        model,
-        manifest,
-        prompts,
-        canonical_number(temperature),
-        None if top_p is None else canonical_number(top_p),
-        max_new_tokens,
-        seed,
-    )
 
 
 def engine_request(cell: Cell, engine_log: Path) -> EngineRequest:
