@@ -324,14 +324,39 @@ def top_p_descending(cell: str) -> float:
     return -float(parse_cell(cell)[1] or 1)
 
 
+class NameSelection(_Section):
+    """Which names of a list a study of names takes."""
+
+    per_group: Whole = Field(
+        50,
+        ge=2,
+        description="Names a group, the most frequent first; they are what is compared.",
+        json_schema_extra={"allowed": "a whole number of at least 2"},
+    )
+    groups: list[str] | None = _allowed(
+        None, "Groups to use (default: all of the list).", "groups of the list of names"
+    )
+    match: Literal["none", "frequency"] = _allowed(
+        "none",
+        "Take each group's most frequent names, or names of similar frequency in every group.",
+        "none, frequency",
+    )
+
+
 class Study(_Section):
     """A study: which prompts, how many draws of each, what of them is compared."""
 
-    kind: Literal["labels"] = _allowed(
-        "labels", "Which study this is; `labels` names groups by their label.", "labels"
+    kind: Literal["labels", "names"] = _allowed(
+        "labels",
+        "How the prompt says who is meant: `labels` by the group's label, `names` by a name that"
+        " is common in the group.",
+        "labels, names",
     )
     stimuli: str = _required(
         "File with the prompt template, the formats and the groups.", "an existing YAML file"
+    )
+    names: NameSelection | None = _allowed(
+        None, "Which names are taken, with kind names only.", "a mapping"
     )
     formats: list[str] | None = _allowed(
         None, "Formats to use (default: all of the stimuli file).", "ids of the stimuli file"
@@ -357,6 +382,17 @@ class Study(_Section):
     include_truncated: bool = _allowed(
         True, "Measure truncated answers too, as the published study does.", "true or false"
     )
+
+    @model_validator(mode="after")
+    def _names_of_names_only(self) -> Study:
+        if self.kind != "names" and self.names is not None:
+            raise PydanticCustomError("source", "names is allowed with kind names only")
+        return self
+
+    @property
+    def name_selection(self) -> NameSelection:
+        """Which names are taken: as configured, or the default."""
+        return self.names or NameSelection()
 
 
 class Fits(_Section):

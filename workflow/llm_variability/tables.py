@@ -43,7 +43,7 @@ class Column:
 class Table:
     """The contract of one kind of table.
 
-    `takes_factors`: the study's factors (columns of text, named in the design) stand in it too.
+    `takes_factors`: the study's own columns (text, named in the design) stand in it too.
     """
 
     name: str
@@ -67,17 +67,25 @@ class Design:
     `block` is the column with the random intercept (the writing format); `factors` are crossed
     and make the groups: texts are compared inside one block x group. `greedy_is_anchor` says that
     a prompt's draws at temperature 0 are repeats of one answer, so nothing is fitted there.
+    `unit` is the column that tells a group's members apart where they are not draws of one prompt
+    (the surname): it is carried along, and texts are compared across it.
     """
 
     block: str
     factors: tuple[Factor, ...]
     greedy_is_anchor: bool = True
     blocks: tuple[str, ...] = field(default=())
+    unit: str | None = None
+
+    @property
+    def group(self) -> list[str]:
+        """The columns that texts must share to be compared: the block and the factors."""
+        return [self.block, *(factor.name for factor in self.factors)]
 
     @property
     def columns(self) -> list[str]:
-        """The block's and the factors' column names."""
-        return [self.block, *(factor.name for factor in self.factors)]
+        """Every column of the study's own: the group's, and the unit's if there is one."""
+        return self.group if self.unit is None else [*self.group, self.unit]
 
     def to_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))
@@ -88,7 +96,13 @@ class Design:
             Factor(each["name"], tuple(each["levels"]), each["reference"])
             for each in value["factors"]
         )
-        return cls(value["block"], factors, value["greedy_is_anchor"], tuple(value["blocks"]))
+        return cls(
+            value["block"],
+            factors,
+            value["greedy_is_anchor"],
+            tuple(value["blocks"]),
+            value.get("unit"),
+        )
 
 
 _SETTING = {
@@ -291,7 +305,8 @@ def describe_tables() -> str:
         "# Columns of every Parquet table",
         "",
         "Generated from `workflow/llm_variability/tables.py` by `make config`. A table marked with",
-        '"factors" begins with the study\'s own columns: the block (the format) and each factor.',
+        '"factors" begins with the study\'s own columns: the block (the format), each factor and,',
+        "where texts are compared across it, the unit (the name).",
         "The metadata of each file (key `llm_variability`, JSON) say what made it.",
     ]
     for table in TABLES.values():

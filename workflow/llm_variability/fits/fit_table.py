@@ -139,8 +139,8 @@ def _setting_order(setting: Setting) -> tuple[float, float]:
 
 def _complete_groups(statistics: pl.DataFrame, design: Design, blocks: tuple[str, ...]) -> _Groups:
     keys = [(block, *group) for block in blocks for group in list_groups(design.factors)]
-    grid = pl.DataFrame(keys, schema=dict.fromkeys(design.columns, pl.String), orient="row")
-    complete = grid.join(statistics, on=design.columns, how="left", maintain_order="left")
+    grid = pl.DataFrame(keys, schema=dict.fromkeys(design.group, pl.String), orient="row")
+    complete = grid.join(statistics, on=design.group, how="left", maintain_order="left")
     return _Groups(
         block_name=design.block,
         blocks=blocks,

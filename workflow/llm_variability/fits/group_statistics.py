@@ -24,7 +24,7 @@ def summarise_groups(similarity: pl.DataFrame, design: Design) -> pl.DataFrame:
     texts of its group.
     """
     _require_known_levels(similarity, design)
-    group = [*SETTING, *design.columns]
+    group = [*SETTING, *design.group]
     totals = similarity.group_by(group, maintain_order=True).agg(
         n_texts=pl.len().cast(pl.Int64),
         mates_low=pl.col("n_mates").min(),

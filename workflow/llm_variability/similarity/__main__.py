@@ -67,8 +67,9 @@ def cosine(arguments: argparse.Namespace) -> None:
         measured = measured_texts(
             read_table(path, DRAWS), include_truncated=not arguments.exclude_truncated
         )
-        columns = Design.from_json(design).columns
-        summary = summarise_similarity(measured, vectors, rows_of, columns)
+        compared = Design.from_json(design)
+        carried = [compared.unit] if compared.unit is not None else []
+        summary = summarise_similarity(measured, vectors, rows_of, compared.group, carried)
         summaries.append(
             summary.with_columns(
                 pl.lit(cell["temperature"]).alias("temperature"),

@@ -34,12 +34,14 @@ def summarise_similarity(
     embeddings: np.ndarray,
     rows_of: dict[str, int],
     group: Sequence[str],
+    carried: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Give each text of one cell its number of mates and its cosine sums.
 
     draws: one cell's draws with `text_hash`, the measured ones only. embeddings: (m, d), a row a
     distinct text; rows_of: from text hash to row. group: columns whose values texts must share to
-    be compared. Returns the similarity table without the setting's columns, in the order of draws.
+    be compared; carried: columns to hand on as they are. Returns the similarity table without the
+    setting's columns, in the order of draws.
     """
     counts = np.zeros(len(draws), dtype=np.int32)
     sums, squares = np.zeros(len(draws)), np.zeros(len(draws))
@@ -48,7 +50,7 @@ def summarise_similarity(
     for rows in members["row"].to_list():
         counts[rows] = len(rows) - 1
         sums[rows], squares[rows] = sum_cosines(vectors[rows])
-    return draws.select(*group, "prompt_id", "replicate").with_columns(
+    return draws.select(*group, *carried, "prompt_id", "replicate").with_columns(
         pl.Series("n_mates", counts),
         pl.Series("cosine_sum", sums),
         pl.Series("cosine_sum_squares", squares),
