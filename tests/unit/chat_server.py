@@ -1,5 +1,8 @@
 """A chat server on loopback or a Unix socket whose replies a test orders one by one.
 
+It renders prompts too, as vLLM's /tokenize does: by the request's own chat template or its own, a
+token being the code of a character.
+
 It runs in a thread of the test's own process, so that the test sees every request.
 """
 
@@ -14,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from jinja2 import TemplateError
+from transformers.utils.chat_template_utils import _compile_jinja_template
+
+PLAIN = "^{% for turn in messages %}<{{ turn.role }}> {{ turn.content }}\n{% endfor %}<assistant>"
 
 Reply = Callable[[dict[str, Any], int], Awaitable[web.StreamResponse] | web.StreamResponse]
 
@@ -23,7 +30,11 @@ def completion(text: Any, finish_reason: str = "stop", **message: Any) -> web.Re
     return web.json_response(
         {
             "choices": [
-                {"message": {"content": text, **message}, "finish_reason": finish_reason},
+                {
+                    "message": {"content": text, **message},
+                    "text": text,
+                    "finish_reason": finish_reason,
+                },
             ],
             "usage": {"prompt_tokens": 5, "completion_tokens": 7},
         }
@@ -49,6 +60,8 @@ class ChatServer:
     in_flight: int = 0
     most_in_flight: int = 0
     url: str = ""
+    template: str = PLAIN
+    renderings: list[dict[str, Any]] = field(default_factory=list)
 
     def attempts(self, seed: int) -> int:
         return sum(body["seed"] == seed for body in self.bodies)
@@ -66,6 +79,24 @@ class ChatServer:
         finally:
             self.in_flight -= 1
 
+    async def tokenize(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.renderings.append(body)
+        template = _compile_jinja_template(body.get("chat_template") or self.template)
+        try:
+            text = template.render(
+                messages=body["messages"],
+                add_generation_prompt=body["add_generation_prompt"],
+                **body.get("chat_template_kwargs", {}),
+            )
+        except TemplateError as error:
+            return refusal(400, str(error))
+        return web.json_response({"tokens": [ord(letter) for letter in text]})
+
+    async def detokenize(self, request: web.Request) -> web.Response:
+        tokens = (await request.json())["tokens"]
+        return web.json_response({"prompt": "".join(map(chr, tokens))})
+
 
 @contextmanager
 def running(server: ChatServer, socket: Path | None = None) -> Iterator[ChatServer]:
@@ -73,6 +104,9 @@ def running(server: ChatServer, socket: Path | None = None) -> Iterator[ChatServ
     loop = asyncio.new_event_loop()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", server.complete)
+    app.router.add_post("/v1/completions", server.complete)
+    app.router.add_post("/tokenize", server.tokenize)
+    app.router.add_post("/detokenize", server.detokenize)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
 
     async def start() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_variability.draws.answers import classify_answer
+from llm_variability.draws.answers import Answer, classify_answer, split_reasoning
 from llm_variability.draws.seeds import draw_seed
 from llm_variability.tables import STATUSES
 
@@ -77,3 +77,117 @@ def test_another_study_seed_prompt_or_number_gives_another_seed(
     other: tuple[int, str, int],
 ) -> None:
     assert draw_seed(*other) != draw_seed(1, "a", 0)
+
+
+# ------------------------------------------------------------------------------------ reasoning
+
+THINK = {
+    "closed": ("<think>\nhm\n</think>\n\nA story.", "hm", "\n\nA story."),
+    "closed, opened by the prompt": ("hm\n</think>\n\nA story.", "hm", "\n\nA story."),
+    "cut in thought": ("<think>hm, a", "hm, a", None),
+    "nothing after the thought": ("<think>hm</think>\n", "hm", None),
+    "an empty thought": ("<think>\n\n</think>\n\nA story.", None, "\n\nA story."),
+    "an empty thought and nothing else": ("<think></think>", None, ""),
+    "two thoughts": ("<think>a</think>x<think>b</think>y", "a\n\nb", "xy"),
+    "a second thought cut": ("<think>a</think>x<think>b", "a\n\nb", "x"),
+    "none": ("A story.", None, "A story."),
+    "nothing at all": ("", None, ""),
+}
+
+
+@pytest.mark.parametrize("case", THINK)
+def test_thoughts_are_told_from_the_answer(case: str) -> None:
+    raw, reasoning, final = THINK[case]
+    assert split_reasoning(raw, "think") == Answer(reasoning, final)
+
+
+def test_a_thought_that_the_prompt_opened_and_nothing_closed_is_no_answer() -> None:
+    assert split_reasoning("hm, a story", "think", opened=True) == Answer("hm, a story", None)
+
+
+# The format's special tokens, as the harmony format's published description has them.
+HARMONY = {
+    "analysis, then final": (
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"
+        "A story.<|return|>",
+        "hm",
+        "A story.",
+    ),
+    "cut in the answer": (
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>A st",
+        "hm",
+        "A st",
+    ),
+    "cut in analysis": ("<|channel|>analysis<|message|>hm, a", "hm, a", None),
+    "cut in a header": (
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>fin",
+        "hm",
+        None,
+    ),
+    "final at once": ("<|channel|>final<|message|>A story.<|return|>", None, "A story."),
+    "a preamble in commentary": (
+        "<|channel|>commentary<|message|>Let me see.<|end|><|start|>assistant<|channel|>final"
+        "<|message|>A story.",
+        "Let me see.",
+        "A story.",
+    ),
+    "a call of a tool": (
+        "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+        "{}",
+        None,
+    ),
+    "a final that is addressed to a tool": (
+        "<|channel|>final to=functions.f<|message|>{}<|call|>",
+        "{}",
+        None,
+    ),
+    "an answer that talks of final": (
+        "<|channel|>analysis<|message|>the final word<|end|><|start|>assistant<|channel|>final"
+        "<|message|>My assistant: final.",
+        "the final word",
+        "My assistant: final.",
+    ),
+    "marks taken out": ("analysishm, hmassistantfinalA story.", "hm, hm", "A story."),
+    "marks taken out, cut in analysis": ("analysisWe need", "We need", None),
+    "marks taken out, with a preamble": (
+        "analysisaassistantcommentarybassistantfinalc",
+        "a\n\nb",
+        "c",
+    ),
+    "already told apart by the server": ("A story.", None, "A story."),
+    "an end mark alone": ("A story.<|return|>", None, "A story."),
+}
+
+
+@pytest.mark.parametrize("case", HARMONY)
+def test_the_channels_of_the_harmony_format_are_told_apart(case: str) -> None:
+    raw, reasoning, final = HARMONY[case]
+    assert split_reasoning(raw, "harmony") == Answer(reasoning, final)
+
+
+def test_what_the_server_told_apart_stays_so() -> None:
+    told = split_reasoning("analysis of a story", "harmony", reasoning="hm")
+    assert told == Answer("hm", "analysis of a story")
+
+
+@pytest.mark.parametrize("form", ["none", "think", "harmony"])
+def test_no_content_is_no_answer(form: str) -> None:
+    assert split_reasoning(None, form, reasoning="hm") == Answer("hm", None)
+
+
+@given(st.text())
+def test_without_a_form_everything_is_the_answer(raw: str) -> None:
+    assert split_reasoning(raw, "none") == Answer(None, raw)
+
+
+PLAIN = st.text().filter(lambda text: "think>" not in text and "<|" not in text)
+
+
+@given(PLAIN, PLAIN.filter(str.strip))
+def test_an_answer_comes_back_whole_from_both_formats(thought: str, final: str) -> None:
+    think = split_reasoning(f"<think>{thought}</think>{final}", "think")
+    raw = (
+        f"<|channel|>analysis<|message|>{thought}<|end|><|start|>assistant"
+        f"<|channel|>final<|message|>{final}<|return|>"
+    )
+    assert think == split_reasoning(raw, "harmony") == Answer(thought.strip() or None, final)

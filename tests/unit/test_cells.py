@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+import chat_server
 from chat_server import ChatServer, completion, refusal, running
 from llm_variability.config import ConfigError, Model
 from llm_variability.draws import cells, client
 from llm_variability.draws.cells import (
     Cell,
-    check_rendering,
     draw_cell,
     require_weights,
     tabulate_draws,
@@ -84,6 +84,10 @@ OTHER: dict[str, dict[str, Any]] = {
     "top-p": {"top_p": "0.5"},
     "longest answer": {"max_new_tokens": 40},
     "seed of the study": {"seed": 2},
+    "policy of the system prompt": {"settings": {"system_prompt": "merge"}},
+    "arguments of the template": {"settings": {"chat_template_args": {"enable_thinking": False}}},
+    "room for reasoning": {"settings": {"reasoning_tokens": 100}},
+    "special tokens kept": {"settings": {"reasoning": "harmony"}},
 }
 SAME: dict[str, dict[str, Any]] = {
     "longest context": {"settings": {"max_model_len": 512}},
@@ -95,6 +99,8 @@ SAME: dict[str, dict[str, Any]] = {
     "path of the same weights": {"manifest": {"identity": "weights", "path": "/elsewhere"}},
     "more draws": {"prompts": PROMPTS.with_columns(replicates=pl.lit(9))},
     "name of the model": {"model_name": "other"},
+    "how reasoning is told": {"settings": {"reasoning": "think"}},
+    "date that no template inserts": {"settings": {"template_date": "2020-02-02"}},
 }
 
 
@@ -258,6 +264,9 @@ def test_the_key_is_not_in_the_journal(
     assert "hunter2" not in path.read_text()
 
 
+UNRENDERED = cells.Rendering({f"p{number}": (1, 2, 3) for number in range(3)}, "", ())
+
+
 class DyingEngine:
     """Stands for the lease: the engine dies under the job `deaths` times."""
 
@@ -274,7 +283,7 @@ class DyingEngine:
 
 @pytest.fixture
 def no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "check_rendering", lambda wanted, server: {})
+    monkeypatch.setattr(cells, "render_prompts", lambda wanted, server: UNRENDERED)
 
 
 @pytest.mark.usefixtures("no_rendering")
@@ -303,82 +312,237 @@ def test_an_engine_that_dies_while_prompts_are_rendered_is_loaded_again(
 ) -> None:
     engine, checks = DyingEngine(chat, deaths=0), []
 
-    def dies_once(wanted: Cell, server: Server) -> dict[str, Any]:
+    def dies_once(wanted: Cell, server: Server) -> cells.Rendering:
         checks.append(server)
         if len(checks) == 1:
             raise ServerGone("the engine does not answer")
-        return {}
+        return UNRENDERED
 
     monkeypatch.setattr(cells, "serve", engine.serve)
-    monkeypatch.setattr(cells, "check_rendering", dies_once)
+    monkeypatch.setattr(cells, "render_prompts", dies_once)
     draw(cell(), path)
     assert (engine.loads, len(read_journal(path).draws)) == (2, 9)
 
 
 # ----------------------------------------------------------------------------- rendered prompts
 
+USER_TURNS_ONLY = (
+    "{% for turn in messages %}{% if turn.role == 'system' %}"
+    "{{ raise_exception('System role not supported') }}{% endif %}"
+    "<user> {{ turn.content }}{% endfor %}<model>"
+)
+SILENTLY_WITHOUT_SYSTEM = (
+    "{% for turn in messages if turn.role == 'user' %}<user> {{ turn.content }}{% endfor %}<model>"
+)
+THINKS = (
+    "{% for turn in messages %}<{{ turn.role }}> {{ turn.content }}{% endfor %}<assistant>"
+    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+)
+ASKED_FOR_TODAY = (
+    "{% set today = strftime_now('%d %B %Y') %}{% for turn in messages %}<{{ turn.role }}>"
+    " {{ turn.content }}{% endfor %} Today is {{ today }}.<assistant>"
+)
 
-def rendered(
-    monkeypatch: pytest.MonkeyPatch, tokens: list[int], text: str, longest: int = 100
-) -> dict[str, Any]:
-    async def tokenize(server: Server, messages: list[Any], timeout_s: float) -> list[list[int]]:
-        return [tokens for _ in messages]
 
-    async def detokenize(server: Server, ids: list[int], timeout_s: float) -> str:
-        return text
+def on_engine(template: str = chat_server.PLAIN, **changes: Any) -> Cell:
+    settings = {"package": "p", "endpoint": None, "max_model_len": 200, **changes.pop("model", {})}
+    manifest = {"identity": "w", "path": "/weights", **changes.pop("manifest", {})}
+    return cell(settings=settings, manifest=manifest, **changes)
 
-    monkeypatch.setattr(cells, "render_prompt_tokens", tokenize)
-    monkeypatch.setattr(cells, "detokenize", detokenize)
-    wanted = cell(
-        settings={"max_model_len": longest}, manifest={"identity": "w", "path": "/weights"}
+
+def render(chat: ChatServer, wanted: Cell) -> cells.Rendering:
+    server = Server(
+        chat.url,
+        "model",
+        is_engine=True,
+        template_args=wanted.model.chat_template_args,
+        template=wanted.template,
     )
-    return check_rendering(wanted, Server("http://engine/v1", "model", is_engine=True))
+    return cells.render_prompts(wanted, server)
 
 
-def test_a_prompt_that_begins_with_a_token_twice_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+def weights(folder: Path, template: str) -> dict[str, Any]:
+    (folder / "chat_template.jinja").write_text(template)
+    return {"path": str(folder)}
+
+
+def test_every_prompt_is_rendered_to_its_tokens(chat: ChatServer) -> None:
+    rendered = render(chat, on_engine())
+    assert {name: "".join(map(chr, ids)) for name, ids in rendered.tokens.items()} == {
+        "p0": "^<system> s\n<user> q0\n<assistant>",
+        "p1": "^<system> s\n<user> q1\n<assistant>",
+        "p2": "^<user> q2\n<assistant>",
+    }
+
+
+def test_the_first_rendered_prompt_is_recorded_with_its_hash(chat: ChatServer) -> None:
+    # printf '^<system> s\n<user> q0\n<assistant>' | sha256sum
+    assert render(chat, on_engine()).facts() == {
+        "rendered_prompt": "^<system> s\n<user> q0\n<assistant>",
+        "rendered_prompt_sha256": EXPECTED_SHA,
+        "ignored_template_args": [],
+    }
+
+
+EXPECTED_SHA = "8912d05dd529fd1400c62bb644d2fdf3582b0032485e93e9ecf77e73e618fc64"
+
+
+def test_the_engine_is_asked_for_the_tokens_that_were_checked(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match="begins with token 1 twice"):
-        rendered(monkeypatch, [1, 1, 5], "<s><s>s q0")
+    monkeypatch.setattr(cells, "serve", DyingEngine(chat, deaths=0).serve)
+    wanted = on_engine()
+    draw(wanted, path)
+    ids = render(chat, wanted).tokens
+    expected = {order.seed: list(ids[order.prompt_id]) for order in wanted.orders()}
+    assert {body["seed"]: body["prompt"] for body in chat.bodies} == expected
+    assert not any("messages" in body for body in chat.bodies)
 
 
-def test_a_template_that_drops_the_system_prompt_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_prompt_that_begins_with_a_token_twice_is_refused(chat: ChatServer) -> None:
+    chat.template = f"^{chat.template}"
+    with pytest.raises(ConfigError, match=f"begins with token {ord('^')} twice"):
+        render(chat, on_engine())
+
+
+def test_a_template_that_drops_the_system_prompt_is_refused_with_what_to_set(
+    chat: ChatServer,
 ) -> None:
-    with pytest.raises(ConfigError, match="drops the system prompt"):
-        rendered(monkeypatch, [1, 5], "<> q0")
+    chat.template = SILENTLY_WITHOUT_SYSTEM
+    wanted = on_engine(prompts=PROMPTS.with_columns(system=pl.lit("Be a chatbot")))
+    with pytest.raises(ConfigError, match=r"^models\.m\.system_prompt: .*drops .*; set merge, or"):
+        render(chat, wanted)
 
 
-def test_a_prompt_that_leaves_no_room_for_the_answer_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_template_that_refuses_a_system_turn_is_told_with_what_to_set(chat: ChatServer) -> None:
+    chat.template = USER_TURNS_ONLY
+    with pytest.raises(ConfigError, match=r"System role not supported; .* system_prompt: merge"):
+        render(chat, on_engine())
+
+
+def test_a_merged_system_prompt_stands_in_the_user_turn(chat: ChatServer) -> None:
+    chat.template = USER_TURNS_ONLY
+    assert render(chat, on_engine(model={"system_prompt": "merge"})).example == (
+        "<user> s\n\nq0<model>"
+    )
+
+
+def test_an_omitted_system_prompt_is_nowhere(chat: ChatServer) -> None:
+    chat.template = USER_TURNS_ONLY
+    assert render(chat, on_engine(model={"system_prompt": "omit"})).example == "<user> q0<model>"
+
+
+def test_an_argument_of_the_template_changes_the_prompt(chat: ChatServer) -> None:
+    chat.template = THINKS
+    wanted = on_engine(model={"chat_template_args": {"enable_thinking": False}})
+    rendered = render(chat, wanted)
+    assert rendered.example.endswith("<assistant><think></think>")
+    assert rendered.ignored == ()
+
+
+def test_an_argument_that_the_template_ignores_is_told_and_recorded(
+    chat: ChatServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(ConfigError, match="100 leaves no room for a prompt of 21 tokens and 80"):
-        rendered(monkeypatch, list(range(21)), "<s> s q0")
+    chat.template = THINKS
+    wanted = on_engine(
+        model={"chat_template_args": {"enable_thinking": False, "thinking_budget": 7}}
+    )
+    rendered = render(chat, wanted)
+    assert rendered.facts()["ignored_template_args"] == ["thinking_budget"]
+    (told,) = caplog.messages
+    assert told.startswith("models.m.chat_template_args.thinking_budget: the chat template ignores")
 
 
-def test_a_prompt_that_just_leaves_room_is_recorded_as_rendered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    facts = rendered(monkeypatch, list(range(20)), "<s> s q0")
-    # printf '<s> s q0' | sha256sum
-    assert facts == {"rendered_prompt": "<s> s q0", "rendered_prompt_sha256": EXPECTED_SHA}
+def test_a_template_gets_a_fixed_date_in_place_of_todays(chat: ChatServer, tmp_path: Path) -> None:
+    manifest = weights(tmp_path, ASKED_FOR_TODAY)
+    chat.template = ASKED_FOR_TODAY
+    wanted = on_engine(manifest=manifest, model={"template_date": "2024-02-29"})
+    assert "Today is 29 February 2024." in render(chat, wanted).example
 
 
-EXPECTED_SHA = "b57848cb64f11fa79e971eea49f7977e93f22cb21a4be3b7c101a346835d475e"
+def test_a_date_is_part_of_a_draw_only_where_the_template_has_one(tmp_path: Path) -> None:
+    manifest = weights(tmp_path, ASKED_FOR_TODAY)
+    days = [{"template_date": f"2024-02-0{day}"} for day in (1, 2)]
+    dated = [fingerprint(on_engine(manifest=manifest, model=day).identity()) for day in days]
+    plain = [fingerprint(on_engine(model=day).identity()) for day in days]
+    assert dated[0] != dated[1]
+    assert plain[0] == plain[1]
 
 
-def test_the_model_s_own_context_limits_prompts_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_prompt_that_leaves_no_room_for_the_answer_is_refused(chat: ChatServer) -> None:
+    # "^<system> s\n<user> q0\n<assistant>" has 33 characters.
+    with pytest.raises(ConfigError, match="112 leaves no room for a prompt of 33 tokens and 80"):
+        render(chat, on_engine(model={"max_model_len": 112}))
+    render(chat, on_engine(model={"max_model_len": 113}))
+
+
+def test_the_model_s_own_context_limits_prompts_too(chat: ChatServer, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 90}')
+    wanted = on_engine(manifest={"path": str(tmp_path)}, model={"max_model_len": None})
+    with pytest.raises(ConfigError, match="90 leaves no room for a prompt of 33 tokens"):
+        render(chat, wanted)
 
-    async def tokenize(server: Server, messages: list[Any], timeout_s: float) -> list[list[int]]:
-        return [list(range(11)) for _ in messages]
 
-    monkeypatch.setattr(cells, "render_prompt_tokens", tokenize)
-    wanted = cell(manifest={"identity": "w", "path": str(tmp_path)})
-    with pytest.raises(ConfigError, match="90 leaves no room for a prompt of 11 tokens"):
-        check_rendering(wanted, Server("http://engine/v1", "model", is_engine=True))
+def test_tokens_for_reasoning_come_on_top_of_those_for_the_answer(chat: ChatServer) -> None:
+    wanted = on_engine(model={"reasoning_tokens": 40})
+    assert wanted.sampling.to_json()["max_tokens"] == 120
+    with pytest.raises(ConfigError, match="33 tokens and 120 new ones"):
+        render(chat, on_engine(model={"reasoning_tokens": 40, "max_model_len": 152}))
+
+
+# ------------------------------------------------------------------------------------ reasoning
+
+
+def tabulated(chat: ChatServer, path: Path, wanted: Cell, reply: str) -> dict[str, Any]:
+    chat.reply = lambda body, attempt: completion(reply, "length")
+    draw(wanted, path)
+    return tabulate_draws(wanted, read_journal(path), ["format"]).row(0, named=True)
+
+
+def test_only_the_final_answer_is_measured_and_all_of_it_kept(chat: ChatServer, path: Path) -> None:
+    wanted = cell(chat.url, settings={"reasoning": "think"})
+    row = tabulated(chat, path, wanted, "<think>hm</think>A story.")
+    assert (row["text"], row["reasoning"]) == ("A story.", "hm")
+    assert row["raw"] == "<think>hm</think>A story."
+
+
+def test_a_draw_cut_in_a_thought_that_the_prompt_opened_has_no_answer(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat.template += "<think>\n"
+    monkeypatch.setattr(cells, "serve", DyingEngine(chat, deaths=0).serve)
+    row = tabulated(chat, path, on_engine(model={"reasoning": "think"}), "hm, a story, well")
+    assert (row["status"], row["text"], row["reasoning"]) == (
+        "no_answer",
+        None,
+        "hm, a story, well",
+    )
+
+
+def test_without_the_prompt_a_thought_it_opened_is_known_by_those_that_close(
+    chat: ChatServer, path: Path
+) -> None:
+    wanted = cell(chat.url, settings={"reasoning": "think"})
+    first = next(iter(wanted.orders())).seed
+    chat.reply = lambda body, attempt: completion(
+        "thinking" if body["seed"] == first else "thought</think>answer"
+    )
+    draw(wanted, path)
+    table = tabulate_draws(wanted, read_journal(path), ["format"])
+    assert table["status"].to_list() == ["no_answer"] + ["ok"] * 8
+
+
+def test_reading_reasoning_otherwise_makes_no_new_draw(chat: ChatServer) -> None:
+    forms = [cell(settings={"reasoning": form}) for form in ("none", "think")]
+    assert len({fingerprint(form.identity()) for form in forms}) == 1
+
+
+def test_marks_of_reasoning_that_nobody_reads_are_told(
+    chat: ChatServer, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = tabulated(chat, path, cell(chat.url), "<think>hm</think>A story.")
+    assert row["text"] == "<think>hm</think>A story."
+    assert "see models.m.reasoning" in caplog.messages[-1]
 
 
 # -------------------------------------------------------------------------------- table, counts
@@ -397,7 +561,7 @@ def table(chat: ChatServer, path: Path) -> pl.DataFrame:
     chat.reply = reply_by_replicate
     with Journal(path) as journal:
         draw_cell(cell(chat.url), journal, path)
-        return tabulate_draws(cell(), journal, ["format", "race"])
+    return tabulate_draws(cell(), read_journal(path), ["format", "race"])
 
 
 def test_the_table_has_a_row_for_every_draw_in_the_order_of_orders(table: pl.DataFrame) -> None:
@@ -422,8 +586,7 @@ def test_the_table_is_the_same_whatever_the_order_draws_came_in(
     backwards = tmp_path / "backwards.jsonl"
     lines = (tmp_path / "journal.jsonl").read_text().splitlines(keepends=True)
     backwards.write_text("".join(reversed(lines)))
-    with Journal(backwards) as journal:
-        assert tabulate_draws(cell(), journal, ["format", "race"]).equals(table)
+    assert tabulate_draws(cell(), read_journal(backwards), ["format", "race"]).equals(table)
 
 
 def test_every_draw_is_counted_under_its_status(table: pl.DataFrame) -> None:

@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -119,6 +120,13 @@ Real = Annotated[float, _NO_BOOL, Field(allow_inf_nan=False)]
 """Numbers of the configuration; `true` is none, though Python takes it for 1."""
 
 
+def _iso_date(value: Any) -> str:
+    try:  # YAML reads 2025-01-01 as a date, and JSON as text
+        return date.fromisoformat(str(value)).isoformat()
+    except ValueError as error:
+        raise PydanticCustomError("grid", f"{value!s} is no date") from error
+
+
 def _usable_folder(value: str) -> str:
     if not value.strip("/ ") or "{" in value or "}" in value:
         raise PydanticCustomError("grid", f"{value!r} is not a path")
@@ -221,6 +229,35 @@ class Model(_Weights):
         {},
         "Further vLLM server arguments, without the leading dashes.",
         "a mapping from names to texts, numbers, true or false",
+    )
+    system_prompt: Literal["keep", "merge", "omit"] = _allowed(
+        "keep",
+        "What becomes of a study's system prompt: keep it as the system turn, merge it into the"
+        " user turn (for a chat template that knows no system turn), or omit it.",
+        "keep, merge, omit",
+    )
+    chat_template_args: dict[str, str | int | float | bool] = _allowed(
+        {},
+        "Arguments of the chat template, such as enable_thinking: false. One that the template"
+        " ignores is told before anything is drawn.",
+        "a mapping from names to texts, numbers, true or false",
+    )
+    template_date: Annotated[str, BeforeValidator(_iso_date)] = _allowed(
+        "2025-01-01",
+        "Date for a chat template that inserts today's, so that a prompt is the same every day.",
+        "a date as in 2025-01-01",
+    )
+    reasoning: Literal["none", "think", "harmony"] = _allowed(
+        "none",
+        "How an answer tells its reasoning apart, which is kept but not measured: <think> blocks,"
+        " closed or not; or the channels of the harmony format (GPT-OSS).",
+        "none, think, harmony",
+    )
+    reasoning_tokens: Whole = Field(
+        0,
+        ge=0,
+        description="Tokens a draw may spend on reasoning, on top of the study's max_new_tokens.",
+        json_schema_extra={"allowed": "a whole number of at least 0"},
     )
     max_in_flight: Whole = Field(
         256,
@@ -328,7 +365,7 @@ class NameSelection(_Section):
     """Which names of a list a study of names takes."""
 
     per_group: Whole = Field(
-        50,
+        default=50,
         ge=2,
         description="Names a group, the most frequent first; they are what is compared.",
         json_schema_extra={"allowed": "a whole number of at least 2"},
@@ -395,6 +432,40 @@ class Study(_Section):
         return self.names or NameSelection()
 
 
+def _distinct_seeds(seeds: list[int]) -> list[int]:
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise PydanticCustomError("grid", "must be a list with at least one seed, each once")
+    return seeds
+
+
+class Validation(_Section):
+    """The check of embedding, similarity and fit against published data: `validate_lee2024`."""
+
+    texts: str | None = _allowed(
+        None,
+        "File with the 52,000 published texts of Lee et al. 2024, with columns format, race, gender"
+        " and text (default: fetched from the authors' public repository).",
+        "an existing Parquet or CSV file",
+    )
+    encoder: str | None = _allowed(
+        None, "Encoder to check with (default: the primary one).", "a name among the encoders"
+    )
+    per_cell: Whole = Field(
+        default=100,
+        ge=2,
+        le=500,
+        description="Texts sampled from each of the 104 cells of 500.",
+        json_schema_extra={"allowed": "a whole number from 2 to 500"},
+    )
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0), _NO_BOOL]], AfterValidator(_distinct_seeds)
+    ] = _allowed(
+        [1, 2, 3, 4, 5],
+        "Seeds of the sampling; each is one repetition.",
+        "a list of whole numbers of at least 0, each once",
+    )
+
+
 class Fits(_Section):
     """Mixed models."""
 
@@ -448,6 +519,19 @@ class Settings(_Section):
         "Studies, by name.", f"a mapping from names ({NAME_RULE}) to studies"
     )
     fits: Fits = _allowed(Fits(), "Mixed models.", "a mapping")
+    validation: Validation = _allowed(
+        Validation(), "Validation against published data, run when asked for.", "a mapping"
+    )
+
+    @model_validator(mode="after")
+    def _validates_with_an_encoder(self) -> Settings:
+        name = self.validation.encoder
+        if name is not None and name not in self.encoders:
+            allowed = ", ".join(self.encoders)
+            raise PydanticCustomError(
+                "source", f"validation.encoder: {name!r} is no encoder. Allowed: {allowed}"
+            )
+        return self
 
 
 # ---------------------------------------------------------------------------- reading YAML
@@ -687,6 +771,8 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
     return (
         yaml.safe_dump(value, default_flow_style=True, width=1000)
         .strip()

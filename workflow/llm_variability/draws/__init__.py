@@ -4,5 +4,5 @@ One cell (model, temperature, top-p) is one job and one Parquet file. A finished
 to the cell's journal at once; the Parquet file is made from the journal.
 """
 
-VERSION = 1
-COUNTS_VERSION = 1
+VERSION = 2
+COUNTS_VERSION = 2

@@ -44,7 +44,7 @@ def generate(arguments: argparse.Namespace) -> None:
     name = f"{arguments.output.stem}.{fingerprint(identity)}.jsonl"
     with Journal(arguments.output.with_name("journals") / name) as journal:
         draw_cell(cell, journal, arguments.engine_log)
-        sessions = read_journal(journal.path).sessions
+        content = read_journal(journal.path)
         columns = Design.from_json(stimuli["design"]).columns
         metadata = {
             "study": arguments.study,
@@ -55,10 +55,10 @@ def generate(arguments: argparse.Namespace) -> None:
             "sampling": cell.sampling.to_json(),
             "identity": identity,
             "manifest": dict(cell.manifest),
-            "sessions": sessions,
+            "sessions": content.sessions,
             "design": stimuli["design"],
         }
-        write_table(tabulate_draws(cell, journal, columns), arguments.output, DRAWS, metadata)
+        write_table(tabulate_draws(cell, content, columns), arguments.output, DRAWS, metadata)
 
 
 def count(arguments: argparse.Namespace) -> None:

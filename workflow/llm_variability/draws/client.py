@@ -9,13 +9,14 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from llm_variability.draws.journal import Draw
+from llm_variability.draws.templates import Messages
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,17 @@ class RunGone(OSError):
 
 @dataclass(frozen=True)
 class Order:
-    """A draw to be made: its name, its seed and its messages."""
+    """A draw to be made: its name, its seed and its messages.
+
+    tokens: the token ids that the messages render to, where we render them (on our own engine);
+    then these are what is asked for, so that what was checked is what is drawn from.
+    """
 
     prompt_id: str
     replicate: int
     seed: int
-    messages: tuple[Mapping[str, str], ...]
+    messages: Messages
+    tokens: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,8 @@ class Server:
     """Where requests go. socket: a Unix socket, or None for the network.
 
     served_name: the model's name there. key: bearer token, or None. is_engine: it is ours, so a
-    refused connection means that it died and no waiting will bring it back.
+    refused connection means that it died and no waiting will bring it back. template_args and
+    template: what the chat template is given, and what to use in its place, if anything.
     """
 
     base_url: str
@@ -62,6 +69,8 @@ class Server:
     socket: Path | None = None
     key: str | None = None
     is_engine: bool = False
+    template_args: Mapping[str, Any] = field(default_factory=dict)
+    template: str | None = None
 
     def session(self, connections: int, timeout_s: float) -> aiohttp.ClientSession:
         connector: aiohttp.BaseConnector
@@ -85,11 +94,16 @@ class Server:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling parameters; all are sent with every request, so that no default leaks in."""
+    """Sampling parameters; all are sent with every request, so that no default leaks in.
+
+    keep_special_tokens: leave the model's special tokens in the text, where they tell its
+    reasoning from its answer.
+    """
 
     temperature: float
     top_p: float
     max_new_tokens: int
+    keep_special_tokens: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -99,6 +113,7 @@ class Sampling:
             "n": 1,
             "frequency_penalty": 0.0,
             "presence_penalty": 0.0,
+            **({"skip_special_tokens": False} if self.keep_special_tokens else {}),
         }
 
 
@@ -139,11 +154,15 @@ def _text(value: Any) -> str | None:
 
 
 def read_completion(order: Order, body: str) -> Draw:
-    """Read a chat completion. Raises ValueError if it is cut off or not of the known form."""
+    """Read a completion, of a chat or of token ids.
+
+    Raises ValueError if it is cut off or not of the known form.
+    """
     loaded = json.loads(body)
     try:
         choice = loaded["choices"][0]
-        message, usage = choice["message"], loaded.get("usage") or {}
+        usage = loaded.get("usage") or {}
+        message = choice["message"] if order.tokens is None else {"content": choice["text"]}
         return Draw(
             order.prompt_id,
             order.replicate,
@@ -155,20 +174,23 @@ def read_completion(order: Order, body: str) -> Draw:
             completion_tokens=usage.get("completion_tokens"),
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError("the reply is no chat completion") from error
+        raise ValueError("the reply is no completion") from error
 
 
 async def _request(
     session: aiohttp.ClientSession, server: Server, sampling: Sampling, order: Order
 ) -> Draw:
-    body = {
-        "model": server.served_name,
-        "messages": list(order.messages),
-        "seed": order.seed,
-        **sampling.to_json(),
-    }
+    body: dict[str, Any] = {"model": server.served_name, "seed": order.seed, **sampling.to_json()}
+    if order.tokens is not None:
+        path = "completions"
+        body["prompt"] = order.tokens
+    else:
+        path = "chat/completions"
+        body["messages"] = order.messages
+        if server.template_args:
+            body["chat_template_kwargs"] = dict(server.template_args)
     try:
-        async with session.post(server.url("chat/completions"), json=body) as response:
+        async with session.post(server.url(path), json=body) as response:
             text = await response.text()
             if response.status == 200:
                 return read_completion(order, text)
@@ -307,17 +329,24 @@ def _engine_answers() -> Iterator[None]:
 
 
 async def render_prompt_tokens(
-    server: Server, messages: list[tuple[Mapping[str, str], ...]], timeout_s: float
+    server: Server, messages: list[Messages], timeout_s: float
 ) -> list[list[int]]:
-    """Ask the engine for the token ids of rendered prompts, in order. Raises ServerGone."""
+    """Ask the engine for the token ids of rendered prompts, in order. Raises ServerGone.
+
+    Raises ValueError if the chat template refuses a prompt.
+    """
     gate = asyncio.Semaphore(32)
 
-    async def one(session: aiohttp.ClientSession, turn: tuple[Mapping[str, str], ...]) -> list[int]:
-        body = {
+    async def one(session: aiohttp.ClientSession, turn: Messages) -> list[int]:
+        body: dict[str, Any] = {
             "model": server.served_name,
-            "messages": list(turn),
+            "messages": turn,
             "add_generation_prompt": True,
         }
+        if server.template_args:
+            body["chat_template_kwargs"] = dict(server.template_args)
+        if server.template is not None:
+            body["chat_template"] = server.template
         async with gate, session.post(server.root_url("tokenize"), json=body) as response:
             if response.status != 200:
                 text = _error_text(response.status, await response.text())

@@ -39,8 +39,12 @@ def context_length(folder: Path, wanted: int | None) -> int:
     return min(own or _DEFAULT_MAX_MODEL_LEN, _DEFAULT_MAX_MODEL_LEN)
 
 
-def server_command(model: Model, folder: Path, socket: Path) -> list[str]:
+def server_command(
+    model: Model, folder: Path, socket: Path, takes_template: bool = False
+) -> list[str]:
     """Write the command that serves a model on a Unix socket.
+
+    takes_template: requests may bring a chat template of their own (one with a fixed date).
 
     Sampling defaults of the checkpoint are switched off: every request carries its own. On a
     CPU, prompts are prefilled whole, since a seeded request crashes vLLM's CPU build when its
@@ -67,6 +71,8 @@ def server_command(model: Model, folder: Path, socket: Path) -> list[str]:
             "no-enable-chunked-prefill": True,
             "enforce-eager": True,
         }
+    if takes_template:
+        arguments["trust-request-chat-template"] = True
     if model.trust_remote_code:
         arguments["trust-remote-code"] = True
     arguments |= {key.replace("_", "-"): value for key, value in model.engine_args.items()}
