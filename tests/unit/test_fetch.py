@@ -257,6 +257,8 @@ FILES = {
     "README.md": b"---\nlicense: apache-2.0\n---\n# A model\n",
     "chat_template.jinja": b"{{ messages }}",
     "onnx/model.onnx": b"not needed",
+    "consolidated.safetensors": b"the same weights again, in their maker's own form",
+    "metal/model.bin": b"for another machine",
     "pytorch_model.h5": b"not needed",
 }
 

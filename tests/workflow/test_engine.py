@@ -153,3 +153,48 @@ def test_a_killed_run_and_a_killed_keeper_leave_no_engine(finished: Workspace) -
     made = finished.journal_draws(CELL, MODEL)
     assert made[: len(kept)] == kept
     assert len(made) == len(set(made)) == 48
+
+
+DATED = """\
+{%- for turn in messages %}<|im_start|>{{ turn.role }}
+{{ turn.content }}<|im_end|>
+{% endfor %}<|im_start|>system
+Today is {{ strftime_now('%d %B %Y') }}.<|im_end|>
+<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking %}<think>
+{% endif %}"""
+
+
+def test_a_template_has_its_arguments_a_fixed_date_and_its_thoughts_told_apart(
+    finished: Workspace, tmp_path: Path
+) -> None:
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    for file in (finished.folder / f"results/models/{MODEL}").iterdir():
+        (weights / file.name).symlink_to(file)
+    (weights / "chat_template.jinja").unlink()
+    (weights / "chat_template.jinja").write_text(DATED)
+    workspace = Workspace(tmp_path)
+    model = {
+        "path": str(weights),
+        "max_model_len": 1024,
+        "reasoning": "think",
+        "template_date": "2024-02-29",
+        "chat_template_args": {"enable_thinking": True, "budget": 3},
+    }
+    workspace.configure(
+        small_study(models={"m": model}, grid={"temperature": [1.0], "top_p": [1.0]})
+    )
+    output = workspace.run("results/draws/labels/m/T1.0-P1.0.parquet")
+    assert "models.m.chat_template_args.budget: the chat template ignores it" in output
+    path = tmp_path / "results/draws/labels/m/T1.0-P1.0.parquet"
+    session = json.loads(pl.read_parquet_metadata(path)["llm_variability"])["sessions"][0]
+    assert session["ignored_template_args"] == ["budget"]
+    assert session["rendered_prompt"].endswith(
+        "<|im_start|>system\nToday is 29 February 2024.<|im_end|>\n<|im_start|>assistant\n<think>\n"
+    )
+    # The model knows no <think>, so what it writes never leaves the thought that the prompt opened.
+    draws = pl.read_parquet(path)
+    assert set(draws["status"]) <= {"no_answer", "empty"}
+    assert draws["reasoning"].null_count() < len(draws)
+    assert draws["text"].null_count() == len(draws) == 48

@@ -30,6 +30,8 @@ WEIGHT_FIELDS = (
 
 _NOT_NEEDED = [
     "original/*",
+    "consolidated*.safetensors",
+    "metal/*",
     "onnx/*",
     "openvino/*",
     "*.gguf",
