@@ -12,7 +12,7 @@ import yaml
 
 from llm_variability.config import ConfigError, Study
 from llm_variability.stimuli.identity import prompt_id
-from llm_variability.stimuli.labels import indefinite_article, render_prompt
+from llm_variability.stimuli.prompts import indefinite_article, render_prompt
 from llm_variability.stimuli.registry import check_stimuli, render_prompts
 from llm_variability.tables import Design, Factor
 

@@ -7,27 +7,26 @@ genders) is data: resources/labels.yaml. Other groups are another file.
 from __future__ import annotations
 
 import itertools
-import re
-import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import polars as pl
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from llm_variability.config import ConfigError, Study, read_yaml, validate
-from llm_variability.stimuli.identity import prompt_id
+from llm_variability.stimuli.prompts import (
+    ARTICLE,
+    BLOCK,
+    Phrases,
+    Section,
+    keep_formats,
+    prompt_row,
+    read_placeholders,
+    render_prompt,
+)
 from llm_variability.tables import TABLES, Design, Factor
-
-if TYPE_CHECKING:
-    import inflect
-
-ARTICLE = "a"
-"""Placeholder of a template that becomes "a" or "an", as the next word wants it."""
-
-BLOCK = "format"
 
 RESERVED = {BLOCK, ARTICLE, "encoder", "row", "mean_cosine", "texts", "pairs"}.union(
     *(table.columns for table in TABLES.values())
@@ -35,34 +34,7 @@ RESERVED = {BLOCK, ARTICLE, "encoder", "row", "mean_cosine", "texts", "pairs"}.u
 """Names that columns of the workflow have, and a factor cannot."""
 
 
-def _texts(value: object) -> object:
-    if isinstance(value, Mapping):
-        if any(isinstance(part, bool) for entry in value.items() for part in entry):
-            raise PydanticCustomError(
-                "source", "YAML reads yes, no, on, off, true and false as truth values: quote them"
-            )
-        return {str(key): "" if text is None else str(text) for key, text in value.items()}
-    return value
-
-
-def _distinct(phrases: dict[str, str]) -> dict[str, str]:
-    first: dict[str, str] = {}
-    for name, text in phrases.items():
-        if (other := first.setdefault(" ".join(text.split()), name)) != name:
-            raise PydanticCustomError(
-                "source", f"{other} and {name} have the same words, so they cannot be told apart"
-            )
-    return phrases
-
-
-Phrases = Annotated[dict[str, str], BeforeValidator(_texts), AfterValidator(_distinct)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class LabelFactor(_Section):
+class LabelFactor(Section):
     """A factor: its levels, each with its words in the prompt, and the reference level."""
 
     reference: Annotated[str, BeforeValidator(str)]
@@ -80,7 +52,7 @@ class LabelFactor(_Section):
         return self
 
 
-class LabelStimuli(_Section):
+class LabelStimuli(Section):
     """A stimuli file of a label study."""
 
     system: str | None = None
@@ -90,19 +62,7 @@ class LabelStimuli(_Section):
 
     @model_validator(mode="after")
     def _template_fits(self) -> LabelStimuli:
-        try:
-            fields = [
-                field for field in string.Formatter().parse(self.template) if field[1] is not None
-            ]
-            used = {str(name) for _, name, _, _ in fields}
-        except ValueError as error:
-            raise PydanticCustomError("source", f"template: {error}") from error
-        if "" in used or any(spec or conversion for _, _, spec, conversion in fields):
-            raise PydanticCustomError(
-                "source", "template: braces hold a name and nothing else, as in {format}"
-            )
-        if re.search(r"\{a\}(?!\s+\S)", self.template):
-            raise PydanticCustomError("source", "template: a word must follow {a}")
+        used = read_placeholders(self.template)
         reserved = RESERVED & self.factors.keys()
         if reserved:
             raise PydanticCustomError(
@@ -111,8 +71,8 @@ class LabelStimuli(_Section):
         if not self.formats:
             raise PydanticCustomError("source", "formats: at least one is needed")
         needed = {BLOCK, *self.factors}
-        if used - {ARTICLE} != needed:
-            wrong = ", ".join(sorted((used - {ARTICLE}) ^ needed))
+        if used != needed:
+            wrong = ", ".join(sorted(used ^ needed))
             raise PydanticCustomError(
                 "source",
                 f"template: {{{wrong}}} must stand both in the template and among the factors."
@@ -148,54 +108,17 @@ def read_label_stimuli(path: Path, formats: list[str] | None = None) -> LabelSti
     values = read_yaml(path)
     stimuli = validate(LabelStimuli, values, [(str(path), values)])
     _require_distinct_prompts(stimuli)
-    if formats is None:
-        return stimuli
-    unknown = [name for name in formats if name not in stimuli.formats]
-    if unknown:
-        allowed = ", ".join(stimuli.formats)
-        raise ConfigError(f"formats: {unknown[0]!r} is not in {path}. Allowed: {allowed}")
-    if len(set(formats)) < len(formats):
-        raise ConfigError("formats: a format is given twice; each once is allowed")
-    kept = {name: stimuli.formats[name] for name in formats}
+    kept = keep_formats(stimuli.formats, formats, path)
     return stimuli.model_copy(update={"formats": kept})
-
-
-def indefinite_article(word: str, articles: inflect.engine) -> str:
-    """Give "a" or "an" as the word is spoken: "an 8-year-old", "an 11-year-old", "a 100-dollar"."""
-    bare = word.lstrip("\"'([{\N{LEFT DOUBLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}*_")
-    if number := re.match(r"\d+(?:,\d{3})*", bare):
-        digits = number[0].replace(",", "")
-        spoken_first = digits[: (len(digits) - 1) % 3 + 1]
-        return "an" if spoken_first in ("11", "18") or spoken_first.startswith("8") else "a"
-    return str(articles.a(bare)).split()[0] if bare else "a"
-
-
-def render_prompt(template: str, phrases: Mapping[str, str], articles: inflect.engine) -> str:
-    """Fill a template; `{a}` becomes the indefinite article of the word that follows."""
-    mark = "\N{NULL}"
-    words = " ".join(template.format(**phrases, **{ARTICLE: mark}).split())
-    return re.sub(
-        f"{mark} ([^ ]+)",
-        lambda found: f"{indefinite_article(found[1], articles)} {found[1]}",
-        words,
-    )
 
 
 def _rows(stimuli: LabelStimuli, study: Study) -> Iterator[dict[str, object]]:
     import inflect  # here, since it takes over a second that only rendering needs
 
     articles = inflect.engine()
-    greedy = study.draws if study.greedy_draws is None else study.greedy_draws
     for group, words in _group_phrases(stimuli):
         prompt = render_prompt(stimuli.template, words, articles)
-        yield {
-            **group,
-            "prompt_id": prompt_id(stimuli.system, prompt),
-            "system": stimuli.system,
-            "prompt": prompt,
-            "replicates": study.draws,
-            "greedy_replicates": greedy,
-        }
+        yield {**group, **prompt_row(stimuli.system, prompt, study)}
 
 
 def render_label_prompts(stimuli: LabelStimuli, study: Study) -> tuple[pl.DataFrame, Design]:
