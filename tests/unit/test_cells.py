@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,13 @@ import pytest
 import chat_server
 from chat_server import ChatServer, completion, refusal, running
 from llm_variability.config import ConfigError, Model
-from llm_variability.draws import cells, client
-from llm_variability.draws.cells import (
-    Cell,
-    draw_cell,
-    require_weights,
-    tabulate_draws,
-)
+from llm_variability.draws import client, drawing
+from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.client import Server, ServerGone
 from llm_variability.draws.counts import count_draws
+from llm_variability.draws.drawing import draw_cell, require_weights
 from llm_variability.draws.journal import Journal, fingerprint, read_journal
+from llm_variability.draws.rendering import Rendering, render_prompts
 
 PROMPTS = pl.DataFrame(
     {
@@ -264,7 +262,7 @@ def test_the_key_is_not_in_the_journal(
     assert "hunter2" not in path.read_text()
 
 
-UNRENDERED = cells.Rendering({f"p{number}": (1, 2, 3) for number in range(3)}, "", ())
+UNRENDERED = Rendering({f"p{number}": [1, 2, 3] for number in range(3)}, "", [])
 
 
 class DyingEngine:
@@ -283,7 +281,7 @@ class DyingEngine:
 
 @pytest.fixture
 def no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "render_prompts", lambda wanted, server: UNRENDERED)
+    monkeypatch.setattr(drawing, "render_prompts", lambda wanted, server, folder: UNRENDERED)
 
 
 @pytest.mark.usefixtures("no_rendering")
@@ -291,7 +289,7 @@ def test_an_engine_that_dies_is_loaded_again(
     chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = DyingEngine(chat, deaths=2)
-    monkeypatch.setattr(cells, "serve", engine.serve)
+    monkeypatch.setattr(drawing, "serve", engine.serve)
     draw(cell(), path)
     assert (engine.loads, len(read_journal(path).draws)) == (3, 9)
 
@@ -301,10 +299,10 @@ def test_an_engine_that_dies_always_is_loaded_a_bounded_number_of_times(
     chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = DyingEngine(chat, deaths=99)
-    monkeypatch.setattr(cells, "serve", engine.serve)
+    monkeypatch.setattr(drawing, "serve", engine.serve)
     with pytest.raises(ValueError, match="9 of 9 draws .*the engine is gone"):
         draw(cell(), path)
-    assert engine.loads == cells.ENGINE_LOADS
+    assert engine.loads == drawing.ENGINE_LOADS
 
 
 def test_an_engine_that_dies_while_prompts_are_rendered_is_loaded_again(
@@ -312,14 +310,14 @@ def test_an_engine_that_dies_while_prompts_are_rendered_is_loaded_again(
 ) -> None:
     engine, checks = DyingEngine(chat, deaths=0), []
 
-    def dies_once(wanted: Cell, server: Server) -> cells.Rendering:
+    def dies_once(wanted: Cell, server: Server, folder: Path) -> Rendering:
         checks.append(server)
         if len(checks) == 1:
             raise ServerGone("the engine does not answer")
         return UNRENDERED
 
-    monkeypatch.setattr(cells, "serve", engine.serve)
-    monkeypatch.setattr(cells, "render_prompts", dies_once)
+    monkeypatch.setattr(drawing, "serve", engine.serve)
+    monkeypatch.setattr(drawing, "render_prompts", dies_once)
     draw(cell(), path)
     assert (engine.loads, len(read_journal(path).draws)) == (2, 9)
 
@@ -350,7 +348,7 @@ def on_engine(template: str = chat_server.PLAIN, **changes: Any) -> Cell:
     return cell(settings=settings, manifest=manifest, **changes)
 
 
-def render(chat: ChatServer, wanted: Cell) -> cells.Rendering:
+def render(chat: ChatServer, wanted: Cell, folder: Path | None = None) -> Rendering:
     server = Server(
         chat.url,
         "model",
@@ -358,7 +356,10 @@ def render(chat: ChatServer, wanted: Cell) -> cells.Rendering:
         template_args=wanted.model.chat_template_args,
         template=wanted.template,
     )
-    return cells.render_prompts(wanted, server)
+    if folder is not None:
+        return render_prompts(wanted, server, folder)
+    with tempfile.TemporaryDirectory() as fresh:
+        return render_prompts(wanted, server, Path(fresh))
 
 
 def weights(folder: Path, template: str) -> dict[str, Any]:
@@ -390,11 +391,11 @@ EXPECTED_SHA = "8912d05dd529fd1400c62bb644d2fdf3582b0032485e93e9ecf77e73e618fc64
 def test_the_engine_is_asked_for_the_tokens_that_were_checked(
     chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "serve", DyingEngine(chat, deaths=0).serve)
+    monkeypatch.setattr(drawing, "serve", DyingEngine(chat, deaths=0).serve)
     wanted = on_engine()
     draw(wanted, path)
     ids = render(chat, wanted).tokens
-    expected = {order.seed: list(ids[order.prompt_id]) for order in wanted.orders()}
+    expected = {order.seed: ids[order.prompt_id] for order in wanted.orders()}
     assert {body["seed"]: body["prompt"] for body in chat.bodies} == expected
     assert not any("messages" in body for body in chat.bodies)
 
@@ -437,7 +438,7 @@ def test_an_argument_of_the_template_changes_the_prompt(chat: ChatServer) -> Non
     wanted = on_engine(model={"chat_template_args": {"enable_thinking": False}})
     rendered = render(chat, wanted)
     assert rendered.example.endswith("<assistant><think></think>")
-    assert rendered.ignored == ()
+    assert rendered.ignored == []
 
 
 def test_an_argument_that_the_template_ignores_is_told_and_recorded(
@@ -451,6 +452,45 @@ def test_an_argument_that_the_template_ignores_is_told_and_recorded(
     assert rendered.facts()["ignored_template_args"] == ["thinking_budget"]
     (told,) = caplog.messages
     assert told.startswith("models.m.chat_template_args.thinking_budget: the chat template ignores")
+
+
+def test_prompts_are_rendered_once_for_all_cells(chat: ChatServer, tmp_path: Path) -> None:
+    first = render(chat, on_engine(), tmp_path)
+    asked = len(chat.renderings)
+    again = render(chat, on_engine(temperature="0.5", seed=9, max_new_tokens=7), tmp_path)
+    assert (again, len(chat.renderings)) == (first, asked)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"system_prompt": "omit"}},
+        {"model": {"chat_template_args": {"enable_thinking": False}}},
+        {"model": {"engine_args": {"tokenizer-mode": "hf"}}},
+        {"manifest": {"identity": "others"}},
+        {"prompts": PROMPTS.with_columns(prompt_id=pl.Series(["p0", "p1", "p3"]))},
+    ],
+)
+def test_what_changes_a_rendering_renders_anew(
+    chat: ChatServer, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    render(chat, on_engine(), tmp_path)
+    asked = len(chat.renderings)
+    render(chat, on_engine(**change), tmp_path)
+    assert len(chat.renderings) >= asked + 3
+
+
+def test_a_damaged_rendering_is_made_anew(chat: ChatServer, tmp_path: Path) -> None:
+    first = render(chat, on_engine(), tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.write_text(kept.read_text()[:-9])
+    assert render(chat, on_engine(), tmp_path) == first
+
+
+def test_a_kept_rendering_is_checked_again(chat: ChatServer, tmp_path: Path) -> None:
+    render(chat, on_engine(), tmp_path)
+    with pytest.raises(ConfigError, match="100 leaves no room"):
+        render(chat, on_engine(model={"max_model_len": 100}), tmp_path)
 
 
 def test_a_template_gets_a_fixed_date_in_place_of_todays(chat: ChatServer, tmp_path: Path) -> None:
@@ -510,7 +550,7 @@ def test_a_draw_cut_in_a_thought_that_the_prompt_opened_has_no_answer(
     chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat.template += "<think>\n"
-    monkeypatch.setattr(cells, "serve", DyingEngine(chat, deaths=0).serve)
+    monkeypatch.setattr(drawing, "serve", DyingEngine(chat, deaths=0).serve)
     row = tabulated(chat, path, on_engine(model={"reasoning": "think"}), "hm, a story, well")
     assert (row["status"], row["text"], row["reasoning"]) == (
         "no_answer",

@@ -117,7 +117,7 @@ def test_every_key_of_the_default_file_is_explained() -> None:
         for number, line in enumerate(lines)
         if ":" in line and not line.lstrip().startswith("#") and line.strip()
     ]
-    names = {"SmolLM2-135M-Instruct", "all-MiniLM-L6-v2", "labels"}
+    names = {"SmolLM2-135M-Instruct", "all-MiniLM-L6-v2", "labels", "names"}
     bare = [
         lines[number]
         for number in keys
@@ -253,6 +253,61 @@ WRONG: dict[str, tuple[Change, str, list[str]]] = {
     ),
     "empty results folder": (put("results", ""), "results", ["'' is not a path"]),
     "results folder with a wildcard": (put("results", "r/{x}"), "results", ["'r/{x}' is not"]),
+    "policy that is none": (
+        put("models/SmolLM2-135M-Instruct/system_prompt", "drop"),
+        "models.SmolLM2-135M-Instruct.system_prompt",
+        ['"drop" is not allowed', "keep, merge, omit"],
+    ),
+    "template argument that is a list": (
+        put("models/SmolLM2-135M-Instruct/chat_template_args", {"tools": [1]}),
+        "models.SmolLM2-135M-Instruct.chat_template_args.tools",
+        ["[1] is not allowed"],
+    ),
+    "form of reasoning that is none": (
+        put("models/SmolLM2-135M-Instruct/reasoning", "yes"),
+        "models.SmolLM2-135M-Instruct.reasoning",
+        ['"yes" is not allowed', "none, think, harmony"],
+    ),
+    "fewer than no tokens for reasoning": (
+        put("models/SmolLM2-135M-Instruct/reasoning_tokens", -1),
+        "models.SmolLM2-135M-Instruct.reasoning_tokens",
+        ["-1 is not allowed", "at least 0"],
+    ),
+    "date that is none": (
+        put("models/SmolLM2-135M-Instruct/template_date", "2024-02-30"),
+        "models.SmolLM2-135M-Instruct.template_date",
+        ["2024-02-30 is no date", "2025-01-01"],
+    ),
+    "one name a group": (
+        put("studies/names/names/per_group", 1),
+        "studies.names.names.per_group",
+        ["1 is not allowed", "at least 2"],
+    ),
+    "names matched by nothing known": (
+        put("studies/names/names/match", "length"),
+        "studies.names.names.match",
+        ['"length" is not allowed', "none, frequency"],
+    ),
+    "names for labels": (
+        put("studies/labels/names", {"per_group": 5}),
+        "studies.labels",
+        ["names is allowed with kind names only"],
+    ),
+    "validation with an unknown encoder": (
+        put("validation", {"encoder": "mpnet"}),
+        "",
+        ["validation.encoder: 'mpnet' is no encoder. Allowed: all-MiniLM-L6-v2"],
+    ),
+    "validation with a seed twice": (
+        put("validation", {"seeds": [1, 1]}),
+        "validation.seeds",
+        ["each once"],
+    ),
+    "validation with too few texts": (
+        put("validation", {"per_cell": 1}),
+        "validation.per_cell",
+        ["1 is not allowed", "from 2 to 500"],
+    ),
 }
 
 
@@ -261,7 +316,7 @@ def test_a_wrong_value_gives_one_line_with_file_key_and_reason(case: str, here: 
     change, key, told = WRONG[case]
     lines = problems(write(here / "my.yaml", default_with(change)))
     assert len(lines) == 1
-    assert lines[0].startswith(f"my.yaml: {key}: ")
+    assert lines[0].startswith(f"my.yaml: {key}: " if key else "my.yaml: ")
     for text in told:
         assert text in lines[0]
 
@@ -431,8 +486,12 @@ def usable(here: Path) -> dict[str, Any]:
     (here / "model/config.json").write_text("{}")
     (here / "encoder").mkdir()
     (here / "encoder/modules.json").write_text("[]")
-    (here / "resources").mkdir()
-    (here / "resources/labels.yaml").write_bytes((HOME / "resources/labels.yaml").read_bytes())
+    (here / "resources/surnames").mkdir(parents=True)
+    for name in ("labels.yaml", "names.yaml", "surnames/census2010.csv"):
+        (here / "resources" / name).write_bytes((HOME / "resources" / name).read_bytes())
+    listed = (here / "resources/names.yaml").read_text()
+    gone = listed.replace("surnames/census2010.csv", "gone.csv")
+    (here / "names-elsewhere.yaml").write_text(gone)
     values = copy.deepcopy(DEFAULT)
     values["models"] = {"m": {"path": "model"}}
     values["encoders"] = {"e": {"path": "encoder"}}
@@ -485,7 +544,27 @@ ABSENT = {
     ),
     "format": (
         {"studies": {"s": {"stimuli": "resources/labels.yaml", "formats": ["story", "poem"]}}},
-        "studies.s.stimuli: formats: 'poem' is not in resources/labels.yaml. Allowed: story,",
+        "studies.s.formats: 'poem' is not in resources/labels.yaml. Allowed: story,",
+    ),
+    "list of names": (
+        {"studies": {"s": {"kind": "names", "stimuli": "names-elsewhere.yaml"}}},
+        "studies.s.stimuli: gone.csv: cannot be read: No such file",
+    ),
+    "group of names": (
+        {
+            "studies": {
+                "s": {
+                    "kind": "names",
+                    "stimuli": "resources/names.yaml",
+                    "names": {"groups": ["White", "Martian"]},
+                }
+            }
+        },
+        "studies.s.names.groups: 'Martian' is not in ",
+    ),
+    "texts to validate with": (
+        {"validation": {"texts": "gone.parquet"}},
+        "validation.texts: gone.parquet is no file",
     ),
 }
 

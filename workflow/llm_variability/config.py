@@ -751,11 +751,20 @@ DEFAULT: dict[str, Any] = {
             "greedy_draws": 2,
             "max_new_tokens": 80,
             "include_truncated": True,
-        }
+        },
+        "names": {
+            "kind": "names",
+            "stimuli": "resources/names.yaml",
+            "names": {"per_group": 5},
+            "formats": ["story", "biography", "social-media-profile", "funny-story"],
+            "draws": 1,
+            "max_new_tokens": 80,
+            "include_truncated": True,
+        },
     },
     "fits": {"backend": "profile"},
 }
-"""The default study: small, but a real model, a real encoder and all eight groups."""
+"""The default studies: small, but a real model, a real encoder and both ways to tell a group."""
 
 
 def _comment(field: FieldInfo) -> str:

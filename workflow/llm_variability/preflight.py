@@ -48,7 +48,11 @@ def _problems(settings: Settings, home: Path) -> Iterator[str]:
         try:
             check_stimuli(find_resource(study.stimuli, home), study)
         except ConfigError as error:
-            yield f"studies.{name}.stimuli: {error}"
+            own = str(error).startswith(("names.", "formats: "))
+            yield f"studies.{name}.{error}" if own else f"studies.{name}.stimuli: {error}"
+    texts = settings.validation.texts
+    if texts is not None and not Path(texts).is_file():
+        yield f"validation.texts: {texts} is no file"
 
 
 def check_settings(settings: Settings, file: Path, home: Path) -> None:

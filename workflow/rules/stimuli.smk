@@ -1,16 +1,20 @@
 """Stimuli: the prompts of each study.
 
-REQUIRED INPUTS: the study's stimuli file (`studies.{study}.stimuli`)
+REQUIRED INPUTS: the study's stimuli file (`studies.{study}.stimuli`) and the list it names, if any
 OUTPUTS:         {RESULTS}/stimuli/{study}.parquet
 """
 
 from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
 from llm_variability.stimuli import STUDY_FIELDS, VERSION as STIMULI_VERSION
+from llm_variability.stimuli.registry import list_stimuli_files
 
 
 rule stimuli:
     input:
-        lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        lambda wildcards: list_stimuli_files(
+            find_resource(settings.studies[wildcards.study].stimuli, HOME),
+            settings.studies[wildcards.study],
+        ),
     output:
         f"{RESULTS}/stimuli/{{study}}.parquet",
     log:
@@ -30,7 +34,7 @@ rule stimuli:
         python -m llm_variability.stimuli \
             --study {wildcards.study:q} \
             --settings {params.settings:q} \
-            --stimuli {input:q} \
+            --stimuli {input[0]:q} \
             --log {log:q} \
             --output {output:q}
         """

@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config import Model, parse_cell
-from llm_variability.draws.cells import Cell, draw_cell, require_weights, tabulate_draws
+from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.counts import count_draws
+from llm_variability.draws.drawing import draw_cell, require_weights
 from llm_variability.draws.journal import Journal, fingerprint, read_journal
 from llm_variability.logs import stage_log, stage_parser
 from llm_variability.tables import (

@@ -19,6 +19,7 @@ def count_draws(
             pl.len().alias("draws"),
             *((pl.col("status") == status).sum().alias(status) for status in STATUSES),
             pl.col("text").drop_nulls().n_unique().alias("distinct_texts"),
+            pl.col("text").str.count_matches(r"\S+").cast(pl.Int64).sum().alias("words"),
             pl.col("completion_tokens").cast(pl.Int64).sum(),
         )
         .with_columns(

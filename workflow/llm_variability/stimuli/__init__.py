@@ -2,5 +2,5 @@
 
 VERSION = 1
 
-STUDY_FIELDS = ("kind", "stimuli", "formats", "draws", "greedy_draws")
+STUDY_FIELDS = ("kind", "stimuli", "names", "formats", "draws", "greedy_draws")
 """What of a study's settings decides its prompts."""

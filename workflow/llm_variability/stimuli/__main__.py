@@ -20,9 +20,14 @@ def main() -> None:
     arguments = parser.parse_args()
     with stage_log(arguments.log):
         study = Study.model_validate(json.loads(arguments.settings))
-        prompts, design = render_prompts(arguments.stimuli, study)
-        metadata = {"study": arguments.study, "kind": study.kind, "design": design.to_json()}
-        write_table(prompts, arguments.output, STIMULI, metadata)
+        stimuli = render_prompts(arguments.stimuli, study)
+        metadata = {
+            "study": arguments.study,
+            "kind": study.kind,
+            "design": stimuli.design.to_json(),
+            **stimuli.facts,
+        }
+        write_table(stimuli.prompts, arguments.output, STIMULI, metadata)
 
 
 if __name__ == "__main__":

@@ -7,34 +7,63 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from llm_variability.config import Study
 from llm_variability.stimuli.labels import read_label_stimuli, render_label_prompts
+from llm_variability.stimuli.names import (
+    find_name_list,
+    read_name_stimuli,
+    render_name_prompts,
+    select_names,
+)
 from llm_variability.tables import Design
 
 
-def _labels(path: Path, study: Study) -> tuple[pl.DataFrame, Design]:
-    return render_label_prompts(read_label_stimuli(path, study.formats), study)
+class Stimuli(NamedTuple):
+    """The prompts of a study, a row each, its design, and facts about how they were chosen."""
 
-
-def _check_labels(path: Path, study: Study) -> None:
-    read_label_stimuli(path, study.formats)
+    prompts: pl.DataFrame
+    design: Design
+    facts: dict[str, Any]
 
 
 class Kind(NamedTuple):
-    """A kind of study: `render` makes its prompts and design, `check` only reads its file."""
+    """A kind of study: `render` makes its prompts, `check` only reads its files.
 
-    render: Callable[[Path, Study], tuple[pl.DataFrame, Design]]
-    check: Callable[[Path, Study], None]
+    `lists` names the files that the stimuli file names in turn.
+    """
+
+    render: Callable[[Path, Study], Stimuli]
+    check: Callable[[Path, Study], object]
+    lists: Callable[[Path], list[Path]]
 
 
-KINDS = {"labels": Kind(_labels, _check_labels)}
+def _labels(path: Path, study: Study) -> Stimuli:
+    return Stimuli(*render_label_prompts(read_label_stimuli(path, study.formats), study), {})
 
 
-def render_prompts(path: Path, study: Study) -> tuple[pl.DataFrame, Design]:
+def _names(path: Path, study: Study) -> Stimuli:
+    return Stimuli(*render_name_prompts(read_name_stimuli(path, study.formats), study))
+
+
+KINDS = {
+    "labels": Kind(
+        _labels, lambda path, study: read_label_stimuli(path, study.formats), lambda path: []
+    ),
+    "names": Kind(
+        _names,
+        lambda path, study: select_names(
+            read_name_stimuli(path, study.formats).listed, study.name_selection
+        ),
+        lambda path: [find_name_list(path)],
+    ),
+}
+
+
+def render_prompts(path: Path, study: Study) -> Stimuli:
     """Read a study's stimuli file and render its prompts.
 
     Raises ConfigError, one line a problem, if the file is wrong.
@@ -45,3 +74,11 @@ def render_prompts(path: Path, study: Study) -> tuple[pl.DataFrame, Design]:
 def check_stimuli(path: Path, study: Study) -> None:
     """Raise ConfigError, one line a problem, if a study's stimuli file is wrong."""
     KINDS[study.kind].check(path, study)
+
+
+def list_stimuli_files(path: Path, study: Study) -> list[Path]:
+    """List the files a study's prompts are made from: the stimuli file and those it names.
+
+    Raises ConfigError, one line a problem, if the stimuli file is wrong.
+    """
+    return [path, *KINDS[study.kind].lists(path)]

@@ -1,0 +1,188 @@
+"""Draw a cell: get a server, render the prompts, ask for what the journal lacks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from llm_variability.config import ConfigError
+from llm_variability.devices.lease import EngineRequest, lease_engine
+from llm_variability.devices.processes import find_owner
+from llm_variability.draws.cells import Cell
+from llm_variability.draws.client import (
+    Order,
+    Progress,
+    RunGone,
+    Server,
+    ServerGone,
+    ServerRefuses,
+    make_draws,
+)
+from llm_variability.draws.engine import (
+    SERVED_NAME,
+    engine_version,
+    server_command,
+    server_environment,
+)
+from llm_variability.draws.journal import Draw, Journal, fingerprint
+from llm_variability.draws.rendering import Rendering, render_prompts
+
+log = logging.getLogger(__name__)
+
+ENGINE_LOADS = 3
+"""How often one job may load an engine again that died under it."""
+
+
+def require_weights(model_name: str, manifest: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the folder that a manifest names is gone."""
+    path = manifest["path"]
+    if path is not None and not Path(path).is_dir():
+        raise ConfigError(
+            f"{model_name}: its weights are gone from {path};"
+            " run snakemake with --forcerun fetch_model"
+        )
+
+
+def engine_request(cell: Cell, engine_log: Path) -> EngineRequest:
+    """Say which engine a cell needs."""
+    folder = Path(cell.manifest["path"])
+    environment = server_environment()
+    served = fingerprint(
+        {
+            "weights": cell.manifest["identity"],
+            "path": str(folder),
+            "settings": cell.model.model_dump(),
+            "environment": environment,
+        }
+    )
+    return EngineRequest(
+        model_name=cell.model_name,
+        identity=served,
+        command=lambda socket: server_command(
+            cell.model, folder, socket, takes_template=cell.template is not None
+        ),
+        environment=environment,
+        log=engine_log,
+        load_timeout_s=cell.model.load_timeout_s,
+    )
+
+
+@contextmanager
+def serve(cell: Cell, engine_log: Path) -> Iterator[Server]:
+    """Give the server that answers for a cell's model: its endpoint, or a leased engine."""
+    if cell.model.endpoint is None:
+        with lease_engine(engine_request(cell, engine_log)) as path:
+            yield Server(
+                "http://engine/v1",
+                SERVED_NAME,
+                socket=path,
+                is_engine=True,
+                template_args=cell.model.chat_template_args,
+                template=cell.template,
+            )
+        return
+    key = None
+    if cell.model.api_key_env is not None:
+        key = os.environ.get(cell.model.api_key_env)
+        if not key:
+            raise ConfigError(
+                f"models.{cell.model_name}.api_key_env: the environment variable"
+                f" {cell.model.api_key_env} is not set"
+            )
+    yield Server(
+        cell.model.endpoint,
+        cell.model.served_name or cell.model_name,
+        key=key,
+        template_args=cell.model.chat_template_args,
+    )
+
+
+def _session_facts(cell: Cell, server: Server) -> dict[str, Any]:
+    return {
+        "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "engine": engine_version() if server.is_engine else cell.model.endpoint,
+        "devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "tensor_parallel": cell.model.tensor_parallel,
+    }
+
+
+def _with_tokens(orders: list[Order], rendering: Rendering | None) -> list[Order]:
+    if rendering is None:
+        return orders
+    return [replace(order, tokens=tuple(rendering.tokens[order.prompt_id])) for order in orders]
+
+
+def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
+    """Make the draws that a cell's journal lacks.
+
+    An engine that dies is loaded again, at most `ENGINE_LOADS` times. Raises ValueError if draws
+    remain that could not be made, in which case the next run goes on where this one stopped.
+    """
+    owner = find_owner()
+    wanted = list(cell.orders())
+    title = f"{cell.study} {cell.model_name} {cell.name}"
+
+    def missing() -> list[Order]:
+        return [
+            order for order in wanted if (order.prompt_id, order.replicate) not in journal.draws
+        ]
+
+    if not missing():
+        log.info("%s: all %d draws are in the journal", title, len(wanted))
+        return
+    progress = Progress(title, len(wanted) - len(missing()), len(wanted))
+    keep = _keeper(journal, progress)
+    faults: list[str] = []
+    for load in range(1, ENGINE_LOADS + 1):
+        try:
+            with serve(cell, engine_log) as server:
+                rendering = (
+                    render_prompts(cell, server, journal.path.parent) if server.is_engine else None
+                )
+                rendered = rendering.facts() if rendering is not None else {}
+                journal.begin_session({**_session_facts(cell, server), **rendered})
+                faults = asyncio.run(
+                    make_draws(
+                        server,
+                        cell.sampling,
+                        _with_tokens(missing(), rendering),
+                        keep,
+                        lambda: owner.alive,
+                        cell.model.max_in_flight,
+                        cell.model.request_timeout_s,
+                    )
+                )
+            break
+        except RunGone:
+            raise
+        except ServerRefuses as error:
+            raise ConfigError(f"models.{cell.model_name}: {error}") from error
+        except (ServerGone, ConnectionError) as error:
+            log.warning("%s: %s", title, error)
+            faults = [str(error)]
+            if load == ENGINE_LOADS:
+                break
+    if left := len(missing()):
+        reason = faults[-1] if faults else "unknown"
+        raise ValueError(
+            f"{title}: {left} of {len(wanted)} draws could not be made ({reason});"
+            " those made are kept, and the next run goes on from there"
+        )
+
+
+def _keeper(journal: Journal, progress: Progress) -> Callable[[Draw], None]:
+    def keep(draw: Draw) -> None:
+        journal.append(draw)
+        progress.count(draw)
+
+    return keep
