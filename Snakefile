@@ -38,6 +38,7 @@ include: "workflow/rules/draws.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/fits.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/validation.smk"
 
 
 # Every stage's files are targets, or one that a failed job took away would not be missed.
