@@ -306,6 +306,14 @@ def test_a_name_that_two_targets_want_goes_to_one() -> None:
     assert taken(listed, per_group=2, match="frequency")["common"] == ["d", "e"]
 
 
+def test_a_long_tail_of_rare_names_makes_no_target() -> None:
+    tail = {f"t{number}": 1 for number in range(9)}
+    listed = name_list(long={"a": 100, "b": 90, "c": 55, "d": 44, **tail}, short={"e": 50, "f": 45})
+    selected = select_names(listed, NameSelection(per_group=2, match="frequency"))
+    assert selected.target == "short"
+    assert [each.name for each in selected.names["long"]] == ["c", "d"]
+
+
 def test_every_other_group_must_have_a_counterpart() -> None:
     listed = name_list(
         rare={"a": 30, "b": 20, "c": 10},
@@ -318,6 +326,18 @@ def test_every_other_group_must_have_a_counterpart() -> None:
     }
     assert names == {"rare": ["a", "c"], "one": ["d", "f"], "two": ["h", "j"]}
     assert selected.passed_over == ("b",)
+
+
+def test_a_refusal_allows_only_what_was_tried() -> None:
+    # Of four names a group c's are the rarest, and two of them (13, 10) can be matched. But of two
+    # names b's are the rarest, of which only one can be: both 15s want the 12 of a.
+    listed = name_list(
+        a={"a1": 25, "a2": 20, "a3": 12, "a4": 8},
+        b={"b1": 15, "b2": 15, "b3": 12, "b4": 11, "b5": 1},
+        c={"c1": 30, "c2": 13, "c3": 12, "c4": 12, "c5": 10},
+    )
+    with pytest.raises(ConfigError, match="only 1 can be matched.*Allowed: names.match none"):
+        taken(listed, per_group=4, match="frequency")
 
 
 counts = st.lists(st.integers(1, 40), min_size=1, max_size=4)
@@ -391,6 +411,9 @@ def test_the_order_of_the_list_decides_nothing(
     shuffled = data.draw(st.permutations(names))
     selection = NameSelection(per_group=per_group, groups=sorted(groups), match=match)
     assert outcome(names, selection) == outcome(shuffled, selection)
+    turned = selection.model_copy(update={"groups": sorted(groups, reverse=True)})
+    found = outcome(names, turned)
+    assert isinstance(found, str) or found == outcome(names, selection)
 
 
 @given(lists, st.integers(2, 4))

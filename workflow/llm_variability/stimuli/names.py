@@ -347,7 +347,7 @@ def _choose_targets(
 
 
 def _assign(targets: Sequence[ListedName], names: Sequence[ListedName]) -> tuple[ListedName, ...]:
-    pool = sorted(names, key=lambda each: (_log_count(each), each.name))
+    pool = sorted(names, key=_log_count)
     counts = [[_log_count(each) for each in side] for side in (targets, pool)]
     return tuple(pool[index] for index in match_counts(*counts))
 
