@@ -6,12 +6,13 @@ OUTPUTS:         {RESULTS}/stimuli/{study}.parquet
 
 from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
 from llm_variability.stimuli import STUDY_FIELDS, VERSION as STIMULI_VERSION
-from llm_variability.stimuli.registry import list_stimuli_files
+from llm_variability.stimuli.registry import list_named_files
 
 
 rule stimuli:
     input:
-        lambda wildcards: list_stimuli_files(
+        stimuli=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        lists=lambda wildcards: list_named_files(
             find_resource(settings.studies[wildcards.study].stimuli, HOME),
             settings.studies[wildcards.study],
         ),
@@ -34,7 +35,7 @@ rule stimuli:
         python -m llm_variability.stimuli \
             --study {wildcards.study:q} \
             --settings {params.settings:q} \
-            --stimuli {input[0]:q} \
+            --stimuli {input.stimuli:q} \
             --log {log:q} \
             --output {output:q}
         """

@@ -14,10 +14,10 @@ import polars as pl
 from llm_variability.config import Study
 from llm_variability.stimuli.labels import read_label_stimuli, render_label_prompts
 from llm_variability.stimuli.names import (
+    check_name_stimuli,
     find_name_list,
     read_name_stimuli,
     render_name_prompts,
-    select_names,
 )
 from llm_variability.tables import Design
 
@@ -55,9 +55,7 @@ KINDS = {
     ),
     "names": Kind(
         _names,
-        lambda path, study: select_names(
-            read_name_stimuli(path, study.formats).listed, study.name_selection
-        ),
+        check_name_stimuli,
         lambda path: [find_name_list(path)],
     ),
 }
@@ -76,9 +74,9 @@ def check_stimuli(path: Path, study: Study) -> None:
     KINDS[study.kind].check(path, study)
 
 
-def list_stimuli_files(path: Path, study: Study) -> list[Path]:
-    """List the files a study's prompts are made from: the stimuli file and those it names.
+def list_named_files(path: Path, study: Study) -> list[Path]:
+    """List the files that a study's stimuli file names in turn.
 
     Raises ConfigError, one line a problem, if the stimuli file is wrong.
     """
-    return [path, *KINDS[study.kind].lists(path)]
+    return KINDS[study.kind].lists(path)
