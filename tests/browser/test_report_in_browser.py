@@ -14,7 +14,11 @@ from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 
+import matplotlib.image
+import numpy as np
 import pytest
+
+from llm_variability.report.svg import compact_svg
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -123,6 +127,26 @@ def test_a_models_text_stays_inside_its_cell(dom):
     assert not any("<" in cell for cell in cells)
 
 
+def test_a_smaller_svg_looks_the_same(page, tmp_path):
+    figure = sorted((page.parent / "figures").glob("*/*/*-pairwise.svg"))[0]
+    smaller = tmp_path / "smaller.svg"
+    smaller.write_text(compact_svg(figure.read_text(encoding="utf-8")), encoding="utf-8")
+    seen = []
+    for path in (figure, smaller):
+        picture = tmp_path / f"{path.stem}.png"
+        run_chromium(
+            tmp_path / "profile",
+            "--window-size=800,760",
+            f"--screenshot={picture}",
+            path.resolve().as_uri(),
+        )
+        seen.append(matplotlib.image.imread(picture)[..., :3])
+    # Coordinates are rounded to a hundredth of a point, which moves the edges of letters.
+    assert np.abs(seen[0] - seen[1]).max() < 0.3
+    assert np.abs(seen[0] - seen[1]).mean() < 0.001
+    assert seen[0].std() > 0.05
+
+
 def test_every_section_has_its_heading(dom):
     headings = re.findall(r"<h2[^>]*>(.*?)</h2>", dom)
     assert headings == ["Summary", "Study labels", "Data", "Provenance"]
@@ -140,8 +164,6 @@ def test_the_page_is_painted_in_the_scheme_asked_for(page, tmp_path, width, sche
         page.as_uri(),
     )
     assert struct.unpack(">II", picture.read_bytes()[16:24]) == (width, 900)
-    import matplotlib.image
-
     corner = matplotlib.image.imread(picture)[2, 2, :3].mean()
     assert (corner > 0.9) if scheme == "light" else (corner < 0.2)
 

@@ -5,7 +5,9 @@ Numbers are drawn with a fixed seed; texts are as hostile as a model's may be.
 
 from __future__ import annotations
 
+import itertools
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,15 @@ DESIGN = Design(
     greedy_is_anchor=True,
     blocks=FORMATS,
 )
+GROUPS = ("Black", "Hispanic", "Asian", "White")
+NAMES_A_GROUP = 6
+NAMES_DESIGN = Design(
+    "format",
+    (Factor("group", GROUPS, "White"),),
+    greedy_is_anchor=False,
+    blocks=FORMATS,
+    unit="name",
+)
 HOSTILE = (
     "<script>document.title = 'taken over'; alert(1)</script>",
     "</style></textarea></table></details><h1 id='injected'>Injected</h1>",
@@ -44,6 +55,7 @@ HOSTILE = (
     "{{ 7 * 7 }} {% raw %}",
     "",
 )
+STAGES = ("fits", "similarity")
 FULL_GRID = (("0", "0.5", "1.0", "1.5", "2.0"), ("0.2", "0.4", "0.6", "0.8", "1.0"))
 SMALL_GRID = (("0", "0.5", "1.0"), ("0.8",))
 
@@ -57,33 +69,57 @@ def list_settings(grid: tuple[Sequence[str], Sequence[str]]) -> list[tuple[str, 
     ]
 
 
-def list_prompts() -> pl.DataFrame:
-    rows = [
-        {
-            "format": block,
-            "race": race,
-            "gender": gender,
-            "prompt_id": f"{block}/{race}/{gender}",
-            "system": "You are a chatbot",
-            "prompt": f"Write a thirty-word {block} about a(n) {race} American {gender}.",
-            "replicates": 5,
-            "greedy_replicates": 2,
-        }
-        for block in FORMATS
-        for race in RACES
-        for gender in GENDERS
-    ]
+def list_prompts(design: Design = DESIGN) -> pl.DataFrame:
+    """The prompts of a label study, or of one of names, which are drawn once each."""
+    levels = [factor.levels for factor in design.factors]
+    units = [f"Name{number}" for number in range(NAMES_A_GROUP)] if design.unit else [""]
+    rows = []
+    for block, *group, unit in itertools.product(design.blocks, *levels, units):
+        names = [*group, f"{group[0]}{unit}"] if design.unit else group
+        whom = names[-1] if design.unit else f"a(n) {group[0]} American {group[-1]}"
+        rows.append(
+            dict(zip(design.columns, [block, *names], strict=True))
+            | {
+                "prompt_id": "/".join([block, *names]),
+                "system": "You are a chatbot",
+                "prompt": f"Write a thirty-word {block} about {whom}.",
+                "replicates": 1 if design.unit else 5,
+                "greedy_replicates": 1 if design.unit else 2,
+            }
+        )
     return pl.DataFrame(rows)
 
 
-def list_terms() -> list[str]:
-    races = [f"race[{race}]" for race in RACES if race != "White"]
-    return [
-        "Intercept",
-        *races,
-        "gender[woman]",
-        *(f"{race}:gender[woman]" for race in races),
+def list_terms(design: Design = DESIGN) -> list[str]:
+    """The terms of the full factorial of at most two factors."""
+    mains = [
+        [f"{factor.name}[{level}]" for level in factor.levels if level != factor.reference]
+        for factor in design.factors
     ]
+    crossed = [":".join(pair) for pair in itertools.product(*mains)] if len(mains) > 1 else []
+    return ["Intercept", *itertools.chain(*mains), *crossed]
+
+
+def list_selection(match: str) -> dict[str, Any]:
+    """What the stimuli table of a study of names says of its names."""
+    return {
+        "match": match,
+        "list": "resources/surnames.csv",
+        "groups": [
+            {"group": group, "names": NAMES_A_GROUP, "fewest": few, "median": mid, "most": most}
+            for group, few, mid, most in (
+                ("Black", 3_963, 5_711, 155_266),
+                ("Hispanic", 127_794, 245_512, 1_094_924),
+                ("Asian", 9_000, 30_000, 250_000),
+                ("White", 115_679, 220_000, 1_801_000),
+            )
+        ],
+        "overlap": [
+            {"group": group, "reference": "White", "overlap": 0.08 if match == "none" else 0.94}
+            for group in ("Black", "Hispanic", "Asian")
+        ],
+        "flagged": {"Asian": 2},
+    }
 
 
 def fit_row(
@@ -106,38 +142,26 @@ def fit_row(
     return row | given
 
 
-def _fits(study: str, model: str, measure: str, grid: Any, shift: float) -> pl.DataFrame:
+def _fits(
+    study: str, model: str, measure: str, grid: Any, shift: float, design: Design
+) -> pl.DataFrame:
     random = np.random.default_rng(len(model))
+    noise = np.random.default_rng(zlib.crc32(f"{study} {model} {measure}".encode()))
     rows = []
     for setting in list_settings(grid):
         for level in ("pairwise", "cell"):
-            if setting[0] == "0":
-                rows.append(
-                    fit_row(
-                        study,
-                        model,
-                        measure,
-                        level,
-                        setting,
-                        reason="temperature 0 is the anchor: nothing is fitted",
-                    )
-                )
-                continue
-            if setting == ("0.5", "0.2"):
-                rows.append(
-                    fit_row(
-                        study,
-                        model,
-                        measure,
-                        level,
-                        setting,
-                        reason="no variance: every pairwise cosine is 1",
-                    )
-                )
+            reason = None
+            if setting[0] == "0" and design.greedy_is_anchor:
+                reason = "temperature 0 is the anchor: nothing is fitted"
+            if setting == ("0.5", "0.2") and design.greedy_is_anchor:
+                reason = "no variance: every pairwise cosine is 1"
+            if reason is not None:
+                rows.append(fit_row(study, model, measure, level, setting, reason=reason))
                 continue
             error = 0.05 if level == "pairwise" else 0.2
-            for place, term in enumerate(list_terms()):
+            for place, term in enumerate(list_terms(design)):
                 beta = float(shift * (1 if place < 5 else -0.3) + random.normal(0, 0.15))
+                beta += float(noise.normal(0, 0.1))
                 p_value = float(np.clip(2 * np.exp(-((abs(beta) / error) ** 2)), 0, 1))
                 rows.append(
                     fit_row(
@@ -163,37 +187,43 @@ def _fits(study: str, model: str, measure: str, grid: Any, shift: float) -> pl.D
     return pl.DataFrame(rows, schema={name: column.dtype for name, column in FITS.columns.items()})
 
 
-def _similarity(grid: Any, shift: float) -> pl.DataFrame:
-    prompts = list_prompts().select("format", "race", "gender", "prompt_id")
+def _similarity(grid: Any, shift: float, design: Design, over_long: int) -> pl.DataFrame:
+    prompts = list_prompts(design).select(*design.columns, "prompt_id")
+    first = design.factors[0]
+    bonus = dict(zip(first.levels, (0.0, 0.5, 1.0, -0.4), strict=True))
     frames = []
     for temperature, top_p in list_settings(grid):
-        replicates = 2 if temperature == "0" else 5
-        level = 1.0 if temperature == "0" else 0.85 - 0.2 * float(temperature)
+        anchor = temperature == "0" and design.greedy_is_anchor
+        replicates = (2 if temperature == "0" else 5) if design.unit is None else 1
+        mates = (replicates if design.unit is None else NAMES_A_GROUP) - 1
+        level = 1.0 if anchor else 0.85 - 0.2 * float(temperature)
         level -= 0.0 if top_p is None else 0.1 * float(top_p)
-        bonus = {"African": 0.0, "Asian": 0.5, "Hispanic": 1.0, "White": -0.4}
         mean = pl.lit(level) + (
-            pl.col("race").replace_strict(bonus, return_dtype=pl.Float64) * shift * 0.15
-            if temperature != "0"
+            pl.col(first.name).replace_strict(bonus, return_dtype=pl.Float64) * shift * 0.15
+            if not anchor
             else pl.lit(0.0)
         )
         frames.append(
             prompts.join(pl.DataFrame({"replicate": range(replicates)}), how="cross").with_columns(
                 temperature=pl.lit(temperature),
                 top_p=pl.lit(top_p, pl.String),
-                n_mates=pl.lit(replicates - 1),
-                cosine_sum=mean * (replicates - 1),
-                cosine_sum_squares=mean**2 * (replicates - 1),
+                n_mates=pl.lit(mates),
+                cosine_sum=mean * mates,
+                cosine_sum_squares=mean**2 * mates,
             )
         )
-    return pl.concat(frames)
+    cut = (pl.int_range(pl.len()) < over_long).alias("over_long")
+    return pl.concat(frames).with_columns(cut)
 
 
-def _counts(grid: Any, empty: int, truncated: int) -> pl.DataFrame:
-    prompts = list_prompts().select("format", "race", "gender", "prompt_id")
+def _counts(grid: Any, empty: int, truncated: int, design: Design, words: int) -> pl.DataFrame:
+    prompts = list_prompts(design).select(*design.columns, "prompt_id")
     frames = []
     for temperature, top_p in list_settings(grid):
-        draws = 2 if temperature == "0" else 5
+        draws = (2 if temperature == "0" else 5) if design.unit is None else 1
         bad = {"empty": empty, "truncated": truncated} if temperature == "2.0" else {}
+        if design.unit is not None:
+            bad = {}
         counts = {
             "ok": draws - sum(bad.values()),
             "empty": 0,
@@ -201,23 +231,27 @@ def _counts(grid: Any, empty: int, truncated: int) -> pl.DataFrame:
             "no_answer": 0,
             "error": 0,
         } | bad
+        texts = draws - bad.get("empty", 0)
         frames.append(
             prompts.with_columns(
                 temperature=pl.lit(temperature),
                 top_p=pl.lit(top_p, pl.String),
                 draws=pl.lit(draws),
                 completion_tokens=pl.lit(draws * 40),
-                distinct_texts=pl.lit(1 if temperature == "0" else draws - bad.get("empty", 0)),
+                distinct_texts=pl.lit(1 if temperature == "0" else texts),
+                words=pl.lit(round(texts * words * (1 + 0.1 * float(temperature)))),
                 **{status: pl.lit(count) for status, count in counts.items()},
             )
         )
     return pl.concat(frames)
 
 
-def _draws() -> pl.DataFrame:
-    prompts = list_prompts().select("format", "race", "gender", "prompt_id")
-    frame = prompts.join(pl.DataFrame({"replicate": range(5)}), how="cross").with_row_index("row")
-    texts = [HOSTILE[row // 5 % len(HOSTILE)] for row in range(frame.height)]
+def _draws(design: Design) -> pl.DataFrame:
+    prompts = list_prompts(design).select(*design.columns, "prompt_id")
+    draws = 5 if design.unit is None else 1
+    replicates = pl.DataFrame({"replicate": range(draws)})
+    frame = prompts.join(replicates, how="cross").with_row_index("row")
+    texts = [HOSTILE[row // draws % len(HOSTILE)] for row in range(frame.height)]
     return frame.drop("row").with_columns(
         pl.Series("text", texts),
         pl.Series("raw", texts),
@@ -237,22 +271,34 @@ def write_results(
     models: Sequence[str] = ("SmolLM2-135M-Instruct", "Qwen3-8B"),
     encoders: Sequence[str] = ("all-mpnet-base-v2", "all-MiniLM-L6-v2"),
     grid: tuple[Sequence[str], Sequence[str]] = FULL_GRID,
+    design: Design = DESIGN,
+    match: str | None = None,
+    over_long: int = 0,
 ) -> None:
-    """Write the results of a study as the stages before the report would."""
-    made_by = {"study": study, "design": DESIGN.to_json()}
-    write_table(list_prompts(), folder / f"stimuli/{study}.parquet", STIMULI, made_by)
+    """Write the results of a study as the stages before the report would.
+
+    match: how the names of a study of names were chosen. over_long: texts that encoders cut.
+    """
+    made_by = {"study": study, "design": design.to_json()}
+    selection = {} if match is None else {"selection": list_selection(match)}
+    write_table(
+        list_prompts(design),
+        folder / f"stimuli/{study}.parquet",
+        STIMULI,
+        made_by | selection,
+    )
     for rank, model in enumerate(models):
         shift = 0.3 if rank % 2 == 0 else -0.4
         meta = {**made_by, "model": model}
         write_table(
-            _counts(grid, empty=1, truncated=2),
+            _counts(grid, 1, 2, design, words=26 + 3 * (rank % 5)),
             folder / f"counts/{study}/{model}.parquet",
             COUNTS,
             meta,
         )
         temperature, top_p = list_settings(grid)[-1]
         write_table(
-            _draws(),
+            _draws(design),
             folder / f"draws/{study}/{model}/{cell_name(temperature, top_p)}.parquet",
             DRAWS,
             {
@@ -268,10 +314,13 @@ def write_results(
         for encoder in encoders:
             name = f"{study}/{model}/{encoder}.parquet"
             write_table(
-                _fits(study, model, encoder, grid, shift), folder / "fits" / name, FITS, meta
+                _fits(study, model, encoder, grid, shift, design),
+                folder / "fits" / name,
+                FITS,
+                meta,
             )
             write_table(
-                _similarity(grid, shift),
+                _similarity(grid, shift, design, over_long),
                 folder / "similarity" / name,
                 SIMILARITY,
                 {**meta, "encoder": encoder},
@@ -296,15 +345,21 @@ def _write_manifest(path: Path, name: str) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def make_report(folder: Path) -> Path:
-    """Run the report's commands over the results of a folder; returns the page."""
+def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
+    """Run the report's commands over the results of a folder; returns the page.
+
+    suffixes: the kinds of figure files; the page needs SVG, and the others take longer.
+    """
+    from llm_variability.report import figures as drawing
     from llm_variability.report.__main__ import main
+
+    all_suffixes, drawing.SUFFIXES = drawing.SUFFIXES, tuple(suffixes)
 
     def of(pattern: str) -> list[str]:
         return [str(path) for path in sorted(folder.glob(pattern))]
 
-    figures = []
-    for path in (folder / "fits").glob("*/*/*.parquet"):
+    figures, study_figures = [], []
+    for path in sorted((folder / "fits").glob("*/*/*.parquet")):
         stem = folder / "figures" / path.relative_to(folder / "fits").with_suffix("")
         for level in ("pairwise", "cell"):
             main(["heatmap", "--fits", str(path), "--level", level, "--stem", f"{stem}-{level}"])
@@ -312,6 +367,15 @@ def make_report(folder: Path) -> Path:
         similarity = folder / "similarity" / path.relative_to(folder / "fits")
         main(["cosine", "--similarity", str(similarity), "--stem", f"{stem}-cosine"])
         figures.append(f"{stem}-cosine.svg")
+    for study in sorted(path.stem for path in (folder / "stimuli").glob("*")):
+        study_folder = folder / "figures" / study
+        for encoder in sorted(path.stem for path in (folder / "encoders").glob("*")):
+            files = {name: of(f"{name}/{study}/*/{encoder}.parquet") for name in STAGES}
+            given = [text for name in STAGES for text in (f"--{name}", *files[name])]
+            main(["models", *given, "--stem", str(study_folder / encoder)])
+        counts = of(f"counts/{study}/*")
+        main(["lengths", "--counts", *counts, "--stem", str(study_folder / "output_length")])
+        study_figures += of(f"figures/{study}/*.svg")
     main(
         [
             "tables",
@@ -321,6 +385,8 @@ def make_report(folder: Path) -> Path:
             *of("similarity/*/*/*"),
             "--counts",
             *of("counts/*/*"),
+            "--stimuli",
+            *of("stimuli/*"),
             "--outdir",
             str(folder / "tables"),
         ]
@@ -332,6 +398,8 @@ def make_report(folder: Path) -> Path:
             *of("tables/*.csv"),
             "--figures",
             *figures,
+            "--study-figures",
+            *study_figures,
             "--manifests",
             *of("models/*.json"),
             *of("encoders/*.json"),
@@ -345,4 +413,5 @@ def make_report(folder: Path) -> Path:
             str(folder / "report.html"),
         ]
     )
+    drawing.SUFFIXES = all_suffixes
     return folder / "report.html"

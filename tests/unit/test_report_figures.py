@@ -57,6 +57,33 @@ def test_estimates_stand_at_their_temperature_and_top_p():
     assert grid.limit == 0.3
 
 
+def test_the_greedy_cell_of_a_study_of_names_is_one_cell_over_all_top_p():
+    rows = [
+        fitted(setting, "group[Black]", 0.7 if setting[0] == "0" else 0.1, p_value=0.001)
+        for setting in inputs.list_settings(inputs.FULL_GRID)
+    ]
+    figure = draw_heatmap(fits_frame(rows), inputs.NAMES_DESIGN, "m", "cell", "e")
+    panel = figure.axes[0]
+    found = [text.get_text() for text in panel.texts]
+    assert found.count("0.70*") == 1
+    assert found.count("0.10*") == 20
+    assert [label.get_text() for label in panel.get_yticklabels()][0] == "0\n(greedy)"
+    (span,) = [patch for patch in panel.patches if patch.get_width() == 5]
+    assert (span.get_xy(), span.get_height()) == ((0, 0), 1)
+    assert_texts_are_inside(figure)
+
+
+def test_a_greedy_cell_that_could_not_be_fitted_is_hatched():
+    rows = [
+        inputs.fit_row("names", "m", "e", "cell", ("0", None), reason="no variance"),
+        *(fitted(("1.0", top_p), "group[Black]", 0.1) for top_p in ("0.2", "1.0")),
+    ]
+    figure = draw_heatmap(fits_frame(rows), inputs.NAMES_DESIGN, "m", "cell", "e")
+    (span,) = [patch for patch in figure.axes[0].patches if patch.get_width() == 2]
+    assert span.get_hatch() == "////"
+    assert [text.get_text() for text in figure.axes[0].texts].count("–") == 1
+
+
 def test_the_greedy_anchor_has_no_row_but_a_fitted_greedy_cell_has():
     greedy = fitted(("0", None), "race[Asian]", 0.7)
     others = [fitted(("1.0", top_p), "race[Asian]", 0.1) for top_p in ("0.2", "1.0")]

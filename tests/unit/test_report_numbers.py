@@ -12,6 +12,7 @@ import pytest
 from llm_variability.report import findings
 from llm_variability.report.contrasts import list_contrasts, name_contrast
 from llm_variability.report.summaries import (
+    SCHEMAS,
     collect_tables,
     count_draws,
     mean_cosine_by_group,
@@ -46,6 +47,7 @@ def counts_row(prompt: str, temperature: str = "1.0", **given: int) -> dict[str,
         "distinct_texts": 1,
         "top_p": None if temperature == "0" else "1.0",
         "completion_tokens": 10,
+        "words": 30,
         **zero,
         **given,
     }
@@ -119,7 +121,7 @@ def test_draws_of_a_cell_add_up_over_prompts():
     assert (cell["cell"], cell["prompts"], cell["draws"]) == ("T1.0-P1.0", 2, 20)
     assert cell["empty_share"] == pytest.approx(1 / 20)
     assert cell["truncated_share"] == pytest.approx(3 / 20)
-    assert (cell["distinct_texts"], cell["completion_tokens"]) == (6, 20)
+    assert (cell["distinct_texts"], cell["completion_tokens"], cell["words"]) == (6, 20, 60)
 
 
 def test_a_prompt_with_one_text_only_cannot_have_identical_draws():
@@ -155,28 +157,41 @@ def test_one_greedy_draw_a_prompt_is_said_to_test_nothing():
 
 
 def test_tables_survive_the_way_through_csv(tmp_path):
-    inputs.write_results(tmp_path, models=["1.0"], encoders=["null"], grid=inputs.SMALL_GRID)
+    encoders = ["null", "true"]
+    for study, design, match in (
+        ("labels", inputs.DESIGN, None),
+        ("names", inputs.NAMES_DESIGN, "none"),
+    ):
+        inputs.write_results(
+            tmp_path, study, ["1.0"], encoders, inputs.SMALL_GRID, design=design, match=match
+        )
     tables = collect_tables(
-        list(tmp_path.glob("fits/*/*/*")),
-        list(tmp_path.glob("similarity/*/*/*")),
-        list(tmp_path.glob("counts/*/*")),
+        sorted(tmp_path.glob("fits/*/*/*")),
+        sorted(tmp_path.glob("similarity/*/*/*")),
+        sorted(tmp_path.glob("counts/*/*")),
+        sorted(tmp_path.glob("stimuli/*")),
     )
     write_tables(tables, tmp_path / "tables")
     back = read_tables(sorted((tmp_path / "tables").glob("*.csv")))
+    assert tables.keys() == back.keys() == SCHEMAS.keys()
     for name, table in tables.items():
+        assert table.height, name
         assert back[name].equals(table), name
 
 
 def test_a_study_with_other_factors_stands_in_the_same_table(tmp_path):
     inputs.write_results(tmp_path, study="one", models=["m"], encoders=["e"])
-    inputs.write_results(tmp_path, study="two", models=["n"], encoders=["e"])
+    inputs.write_results(
+        tmp_path, study="two", models=["n"], encoders=["e"], design=inputs.NAMES_DESIGN
+    )
     tables = collect_tables(
         sorted(tmp_path.glob("fits/*/*/*")),
         sorted(tmp_path.glob("similarity/*/*/*")),
         sorted(tmp_path.glob("counts/*/*")),
     )
-    for name in ("fits", "mean_cosine", "draw_counts", "determinism"):
+    for name in tables.keys() - {"encoder_agreement", "name_selection"}:
         assert tables[name]["study"].unique().sort().to_list() == ["one", "two"], name
+    assert tables["encoder_agreement"].height == tables["name_selection"].height == 0
 
 
 def test_a_missing_table_is_named(tmp_path):
@@ -282,6 +297,28 @@ def test_a_share_at_its_threshold_raises_no_alarm_and_one_above_does():
     assert findings.find_alarms(cell | {"error": 1, "ok": 74}) == {"error": 0.01}
 
 
+def alarming_cells(models: int) -> pl.DataFrame:
+    """A cell of each model with an empty draw in ten and, in the last one, two refused."""
+    cell = {"cell": "T1.0-P1.0", "temperature": "1.0", "truncated": 0, "no_answer": 0, "error": 0}
+    cell |= {"draws": 100, "empty": 10, "repeated_prompts": 0, "identical_prompts": 0}
+    rows = [cell | {"model": f"m{number}", "empty": 10 + number} for number in range(models)]
+    rows[-1]["error"] = 2
+    return pl.DataFrame(rows)
+
+
+def test_an_alarm_of_many_models_is_one_line_of_the_summary():
+    assert list(findings.summarise_alarms(alarming_cells(5))) == [
+        "m4: draws refused by the server above 0% in 1 setting; most in T1.0-P1.0 (2%).",
+        "empty draws above 5% in 5 settings of 5 models; most with m4 in T1.0-P1.0 (14%).",
+    ]
+    assert len(list(findings.describe_alarms(alarming_cells(5)))) == 6
+
+
+def test_an_alarm_of_few_models_stands_in_the_summary_as_it_is():
+    cells = alarming_cells(3)
+    assert list(findings.summarise_alarms(cells)) == list(findings.describe_alarms(cells))
+
+
 def test_identical_draws_alarm_above_temperature_0_only():
     cell = {
         "temperature": "0",
@@ -337,6 +374,8 @@ def test_a_p_value_is_written_on_its_side_of_the_bound(p_value, text):
         (0, "0%"),
         (1, "100%"),
         (0.05, "5%"),
+        (0.14, "14%"),
+        (1e-13, "<0.1%"),
         (0.0004, "<0.1%"),
         (0.9996, ">99.9%"),
         (0.0423, "4.2%"),

@@ -19,6 +19,7 @@ from llm_variability.report.provenance import (
     read_manifest,
     without_credentials,
 )
+from llm_variability.report.summaries import SCHEMAS
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 
@@ -50,8 +51,9 @@ def results(tmp_path_factory) -> Path:
         models=["tiny-model"],
         encoders=["encoder-a", "encoder-b"],
         grid=(("0", "0.5", "2.0"), ("0.2", "1.0")),
+        over_long=4,
     )
-    inputs.make_report(folder)
+    inputs.make_report(folder, (".png", ".svg", ".pdf"))
     return folder
 
 
@@ -78,7 +80,8 @@ def test_the_page_needs_nothing_but_itself(page):
 def test_links_to_tables_and_figures_lead_to_files(page, results):
     links = [attributes["href"] for attributes in page.named("a")]
     files = [link for link in links if not link.startswith("#")]
-    assert {"tables/fits.csv", "tables/mean_cosine.csv", "tables/draw_counts.csv"} <= set(files)
+    assert {f"tables/{name}.csv" for name in SCHEMAS} <= set(files)
+    assert "figures/labels/encoder-a-cell-signals.pdf" in files
     assert all((results / file).is_file() for file in files)
 
 
@@ -92,9 +95,13 @@ def test_links_inside_the_page_lead_to_one_element_each(page):
 
 def test_every_figure_has_words_that_state_the_finding(page):
     alts = [attributes["alt"] for attributes in page.named("img")]
-    assert len(alts) == 6
-    assert sum("significant in" in alt for alt in alts) == 4
+    # Of the model: two heatmaps and a cosine an encoder. Over all models: counts and estimates at
+    # two levels an encoder, and the lengths; with one model its cosine stands in its own section.
+    assert len(alts) == 2 * 3 + 2 * 4 + 1
+    assert sum("significant in" in alt for alt in alts) == 4 + 4
     assert sum("is highest" in alt for alt in alts) == 2
+    assert sum("at every temperature" in alt or "some temperatures" in alt for alt in alts) == 4
+    assert sum("words a text" in alt for alt in alts) == 1
 
 
 def test_every_header_cell_has_a_scope(page):
@@ -131,6 +138,11 @@ def test_alarms_are_words_and_not_only_colour(page):
     assert "⚠ 24 (20%)" in page.text
 
 
+def test_texts_that_an_encoder_cuts_are_an_alarm(page):
+    told = "tiny-model: 4 of 528 texts (0.8%) are longer than encoder-b takes"
+    assert page.text.count(told) == 2
+
+
 def test_fits_that_could_not_be_made_are_listed_with_their_reason(page):
     assert "no variance: every pairwise cosine is 1" in page.text
     assert "nothing is fitted" not in page.text.split("could not be made or relied on")[-1]
@@ -146,6 +158,78 @@ def test_the_page_says_what_made_it_without_secrets(page):
     assert "polars" in page.text
     assert "user:secret" not in page.text
     assert "https://***@example.invalid/v1" in page.text
+
+
+def test_the_default_setting_that_the_grid_lacks_is_told(page):
+    assert (
+        "The grid has no temperature 1 with top-p 1, so temperature 0.5 and top-p 1.0" in page.text
+    )
+
+
+def test_encoders_and_levels_are_compared(page):
+    # 3 settings are fitted at the pairwise level, since at T0.5-P0.2 there is no variance; 4 main
+    # contrasts. At the cell level the fits of T2.0-P1.0 did not converge.
+    assert "encoder-b in" in page.text and "of 12 estimates" in page.text
+    assert "Do pairs and cell means agree?" in page.text
+    assert "all contrasts" in page.text
+
+
+def test_one_encoder_or_model_is_said_to_allow_no_comparison(tmp_path):
+    inputs.write_results(tmp_path, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID)
+    text = Elements(inputs.make_report(tmp_path).read_text()).text
+    assert "Only one encoder was used, so nothing tells how far the estimates depend on it." in text
+    assert "One model was run; its mean cosine by group and temperature stands in" in text
+
+
+@pytest.fixture(scope="module")
+def names_page(tmp_path_factory) -> Elements:
+    folder = tmp_path_factory.mktemp("names")
+    for study, match in (("names", "none"), ("names-matched", "frequency")):
+        inputs.write_results(
+            folder,
+            study,
+            ["model-a", "model-b"],
+            ["e"],
+            (("0", "1.0"), ("0.2", "1.0")),
+            design=inputs.NAMES_DESIGN,
+            match=match,
+        )
+    return Elements(inputs.make_report(folder).read_text())
+
+
+def test_a_study_of_names_raises_no_alarm_of_repeats_that_it_cannot_have(names_page):
+    assert "No alarm: every count" in names_page.text
+    assert "prompts whose draws are all the same text" not in names_page.text
+    assert "Is greedy decoding deterministic?" not in names_page.text
+    assert "No prompt was drawn more than once in a setting" in names_page.text
+    assert "0 of 0" not in names_page.text
+
+
+def test_a_study_of_names_says_across_what_its_texts_are_compared(names_page):
+    assert "made of format × group × name." in names_page.text
+    assert "inside one format × group, across its names, by the cosine" in names_page.text
+    assert "no model is fitted there" not in names_page.text
+
+
+def test_the_names_of_a_study_are_shown_with_how_frequent_they_are(names_page):
+    assert "Each group's most frequent names were chosen from resources/surnames.csv" in (
+        names_page.text
+    )
+    assert "Names were chosen to be about equally frequent in every group" in names_page.text
+    for number in ("3,963", "1,801,000", "0.08", "0.94"):
+        assert number in names_page.text
+
+
+def test_studies_of_names_stand_side_by_side(names_page):
+    assert names_page.text.count("Names chosen in several ways") == 2
+    assert "overlap of frequencies with the reference: Black 0.94, Hispanic 0.94" in (
+        names_page.text
+    )
+    assert "names: most frequent names" in names_page.text
+
+
+def test_one_study_of_names_has_nothing_beside_it(html):
+    assert "Names chosen in several ways" not in html
 
 
 def test_each_study_has_its_section(tmp_path):

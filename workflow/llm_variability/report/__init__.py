@@ -2,10 +2,12 @@
 
     python -m llm_variability.report heatmap    beta heatmap of one model
     python -m llm_variability.report cosine     raw mean cosine by group and temperature
+    python -m llm_variability.report models     figures of all models of a study and encoder
+    python -m llm_variability.report lengths    length of the answers of all models of a study
     python -m llm_variability.report tables     every table of the page as CSV
     python -m llm_variability.report page       the page
 
 `VERSION` is a parameter of the stage's rules: raise it when figures or tables change in substance.
 """
 
-VERSION = "1"
+VERSION = "2"

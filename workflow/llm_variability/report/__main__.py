@@ -11,6 +11,8 @@ import polars as pl
 from llm_variability.logs import log, stage_log, stage_parser
 from llm_variability.tables import FITS, SIMILARITY, read_design, read_metadata, read_table
 
+LEVELS = ("pairwise", "cell")
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = stage_parser("Make the report's tables, figures and page.")
@@ -18,7 +20,7 @@ def _parser() -> argparse.ArgumentParser:
 
     heatmap = commands.add_parser("heatmap", help="beta heatmap of one model, encoder and level")
     heatmap.add_argument("--fits", type=Path, required=True, metavar="FILE")
-    heatmap.add_argument("--level", required=True, choices=("pairwise", "cell"))
+    heatmap.add_argument("--level", required=True, choices=LEVELS)
     heatmap.add_argument(
         "--stem", type=Path, required=True, help="path of the figure without its suffix"
     )
@@ -29,13 +31,28 @@ def _parser() -> argparse.ArgumentParser:
         "--stem", type=Path, required=True, help="path of the figure without its suffix"
     )
 
+    models = commands.add_parser(
+        "models", help="figures of all models of one study and encoder, by level"
+    )
+    for name in ("fits", "similarity"):
+        models.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
+    models.add_argument(
+        "--stem", type=Path, required=True, help="path of the figures up to the level"
+    )
+
+    lengths = commands.add_parser("lengths", help="length of the answers of all models of a study")
+    lengths.add_argument("--counts", type=Path, nargs="+", required=True, metavar="FILE")
+    lengths.add_argument(
+        "--stem", type=Path, required=True, help="path of the figure without its suffix"
+    )
+
     tables = commands.add_parser("tables", help="every table of the page as CSV")
-    for name in ("fits", "similarity", "counts"):
+    for name in ("fits", "similarity", "counts", "stimuli"):
         tables.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
     page = commands.add_parser("page", help="the self-contained HTML page")
-    for name in ("tables", "figures", "manifests", "draws", "stimuli"):
+    for name in ("tables", "figures", "study-figures", "manifests", "draws", "stimuli"):
         page.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
     page.add_argument("--config", type=Path, required=True, metavar="FILE")
     page.add_argument("--output", type=Path, required=True, metavar="FILE")
@@ -67,10 +84,53 @@ def _make_cosine(arguments: argparse.Namespace) -> None:
     save_figure(figure, arguments.stem, f"Mean pairwise cosine, {model}, {encoder}")
 
 
+def _make_models(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.comparisons import average_by_temperature, tabulate_signals
+    from llm_variability.report.cosine import average_over_groups, draw_models_mean_cosine
+    from llm_variability.report.figures import save_figure
+    from llm_variability.report.signals import draw_signals
+    from llm_variability.report.summaries import collect_means, encoder_of
+    from llm_variability.report.trend import draw_trend
+
+    design, encoder = read_design(arguments.fits[0]), encoder_of(arguments.similarity[0])
+    models = [str(read_metadata(path)["model"]) for path in arguments.fits]
+    fits = pl.concat(read_table(path, FITS) for path in arguments.fits)
+    signals, trend = tabulate_signals(fits, design), average_by_temperature(fits, design)
+    stem: Path = arguments.stem
+    for level in LEVELS:
+        of_level = pl.col("level") == level
+        drawn = {
+            "signals": draw_signals(signals.filter(of_level), models, level, encoder),
+            "trend": draw_trend(trend.filter(of_level), models, level, encoder),
+        }
+        for kind, figure in drawn.items():
+            path = stem.with_name(f"{stem.name}-{level}-{kind}")
+            save_figure(
+                figure, path, f"Homogeneity bias by model, {kind}, {level} level, {encoder}"
+            )
+    means = average_over_groups(collect_means(arguments.similarity), design)
+    figure = draw_models_mean_cosine(means, design, encoder)
+    path = stem.with_name(f"{stem.name}-cosine")
+    save_figure(figure, path, f"Mean pairwise cosine by model, {encoder}")
+
+
+def _make_lengths(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.figures import save_figure
+    from llm_variability.report.length import draw_lengths, measure_lengths
+    from llm_variability.report.summaries import collect_counts
+
+    cells = collect_counts(arguments.counts)
+    study = str(read_metadata(arguments.counts[0])["study"])
+    figure = draw_lengths(measure_lengths(cells), study)
+    save_figure(figure, arguments.stem, f"Length of answers, {study}")
+
+
 def _make_tables(arguments: argparse.Namespace) -> None:
     from llm_variability.report.summaries import collect_tables, write_tables
 
-    tables = collect_tables(arguments.fits, arguments.similarity, arguments.counts)
+    tables = collect_tables(
+        arguments.fits, arguments.similarity, arguments.counts, arguments.stimuli
+    )
     write_tables(tables, arguments.outdir)
     log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
 
@@ -81,6 +141,7 @@ def _make_page(arguments: argparse.Namespace) -> None:
     inputs = Inputs(
         tables=arguments.tables,
         figures=arguments.figures,
+        study_figures=arguments.study_figures,
         manifests=arguments.manifests,
         draws=arguments.draws,
         stimuli=arguments.stimuli,
@@ -93,6 +154,8 @@ def _make_page(arguments: argparse.Namespace) -> None:
 _COMMANDS = {
     "heatmap": _make_heatmap,
     "cosine": _make_cosine,
+    "models": _make_models,
+    "lengths": _make_lengths,
     "tables": _make_tables,
     "page": _make_page,
 }

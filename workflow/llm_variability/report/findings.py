@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from llm_variability.config import GREEDY, cell_name
-from llm_variability.report.contrasts import SIGNIFICANCE, Contrast, is_anchor
+from llm_variability.report.comparisons import tabulate_signals
+from llm_variability.report.contrasts import Contrast, is_anchor
 from llm_variability.report.wording import listing, percent, quantity, signed
 from llm_variability.tables import Design
 
@@ -45,37 +47,26 @@ class Signal:
         return self.positive + self.negative
 
 
-def usable_fits(fits: pl.DataFrame, design: Design) -> pl.DataFrame:
-    """Keep the estimates that can be relied on, of settings in which something is fitted."""
-    return fits.filter(~is_anchor(design), pl.col("converged"), pl.col("estimate").is_not_null())
-
-
-def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, str, str], Signal]:
-    """Count the significant settings by (measure, model, level, term)."""
-    significant = pl.col("p_value") < SIGNIFICANCE
-    estimate = pl.col("estimate")
-    counted = (
-        usable_fits(fits, design)
-        .group_by(["measure", "model", "level", "term"], maintain_order=True)
-        .agg(
-            pl.len().alias("settings"),
-            (significant & (estimate > 0)).sum().alias("positive"),
-            (significant & (estimate < 0)).sum().alias("negative"),
-            estimate.mean().alias("mean_estimate"),
-        )
-    )
+def read_signals(signals: pl.DataFrame) -> dict[tuple[str, str, str, str], Signal]:
+    """Read the signals table of one study, by (encoder, model, level, term)."""
     return {
-        (row["measure"], row["model"], row["level"], row["term"]): Signal(
+        (row["encoder"], row["model"], row["level"], row["term"]): Signal(
             row["settings"],
             row["positive"],
             row["negative"],
             row["mean_estimate"],
         )
-        for row in counted.iter_rows(named=True)
+        for row in signals.iter_rows(named=True)
     }
 
 
-def _direction(signal: Signal) -> str:
+def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, str, str], Signal]:
+    """Count the significant settings by (encoder, model, level, term)."""
+    return read_signals(tabulate_signals(fits, design))
+
+
+def describe_direction(signal: Signal) -> str:
+    """Say in brackets which way the significant settings go; nothing if there are none."""
     if not signal.significant:
         return ""
     if signal.positive and signal.negative:
@@ -88,7 +79,7 @@ def describe_signal(signal: Signal) -> str:
     """Say in how many settings a contrast is significant, in which direction, and the mean."""
     return (
         f"significant in {signal.significant:,} of {quantity(signal.settings, 'setting')}"
-        f"{_direction(signal)}, mean β {signed(signal.mean_estimate)}"
+        f"{describe_direction(signal)}, mean β {signed(signal.mean_estimate)}"
     )
 
 
@@ -114,7 +105,7 @@ def describe_contrast(contrast: Contrast, signals: Mapping[str, Sequence[Signal]
         unit = "settings" if len(of_models) == 1 else "model settings"
         parts.append(
             f"at the {level} level in {total.significant:,} of {total.settings:,} {unit}"
-            f"{_direction(total)}, mean β {signed(total.mean_estimate)}"
+            f"{describe_direction(total)}, mean β {signed(total.mean_estimate)}"
         )
     return f"{contrast.label}: significant (p < .05) {'; '.join(parts)}."
 
@@ -225,6 +216,8 @@ def find_alarms(cell: dict[str, int | str | None]) -> dict[str, float]:
     return {name: share for name, share in shares.items() if share > THRESHOLDS[name]}
 
 
+_MODELS_LISTED = 3
+
 ALARM_WORDS = {
     "empty": "empty draws",
     "truncated": "draws cut at the token limit",
@@ -234,13 +227,45 @@ ALARM_WORDS = {
 }
 
 
-def describe_alarms(cells: pl.DataFrame) -> Iterator[str]:
-    """Say, a line a model and kind, in which settings a share is above its threshold."""
+def _places_of_alarms(cells: pl.DataFrame) -> dict[tuple[str, str], list[tuple[str, float]]]:
+    """Gather the cells and shares above their threshold by model and kind."""
     found: dict[tuple[str, str], list[tuple[str, float]]] = {}
     for cell in cells.iter_rows(named=True):
         for name, share in find_alarms(cell).items():
             found.setdefault((cell["model"], name), []).append((cell["cell"], share))
-    for (model, name), places in found.items():
+    return found
+
+
+def summarise_alarms(cells: pl.DataFrame) -> Iterator[str]:
+    """Say the same in a line a kind where more than three models have it."""
+    found = _places_of_alarms(cells)
+    kinds = Counter(name for _, name in found)
+    yield from describe_alarms(
+        cells, [name for name, models in kinds.items() if models <= _MODELS_LISTED]
+    )
+    for name, models in kinds.items():
+        if models <= _MODELS_LISTED:
+            continue
+        places = [
+            (model, cell, share)
+            for (model, kind), of_model in found.items()
+            if kind == name
+            for cell, share in of_model
+        ]
+        worst = max(places, key=lambda place: place[2])
+        yield (
+            f"{ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in {len(places):,} settings of"
+            f" {models:,} models; most with {worst[0]} in {worst[1]} ({percent(worst[2])})."
+        )
+
+
+def describe_alarms(
+    cells: pl.DataFrame, kinds: Collection[str] = tuple(THRESHOLDS)
+) -> Iterator[str]:
+    """Say, a line a model and kind, in which settings a share is above its threshold."""
+    for (model, name), places in _places_of_alarms(cells).items():
+        if name not in kinds:
+            continue
         worst = max(places, key=lambda place: place[1])
         yield (
             f"{model}: {ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in"

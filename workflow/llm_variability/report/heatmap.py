@@ -18,6 +18,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from llm_variability.config import GREEDY
 from llm_variability.report.contrasts import (
     SIGNIFICANCE,
     Contrast,
@@ -83,7 +84,7 @@ def arrange_grid(fits: pl.DataFrame, design: Design) -> Grid:
     """Lay the fits of one model, measure and level out over temperature x top-p.
 
     Settings in which nothing is fitted by design have no row. Greedy decoding, where it is
-    fitted, has one fit, shown under every top-p.
+    fitted, has one fit, which stands under every top-p.
     """
     fits = fits.filter(~is_anchor(design))
     temperatures = sorted(fits["temperature"].unique(), key=float)
@@ -124,15 +125,51 @@ def _title_lines(panel: Panel, width: float, secondary: bool) -> list[str]:
     return textwrap.wrap(panel.contrast.label, max(8, int(width / character))) or [""]
 
 
+def _greedy_row(grid: Grid) -> int | None:
+    return grid.temperatures.index(GREEDY) if GREEDY in grid.temperatures else None
+
+
+def _draw_greedy_row(axes: Axes, panel: Panel, row: int, mesh: QuadMesh, size: float) -> None:
+    """Draw the row of greedy decoding as one cell over all top-p, since it has one fit."""
+    estimate, width = panel.estimate[row, 0], panel.estimate.shape[1]
+    colour = mesh.cmap(mesh.norm(estimate)) if np.isfinite(estimate) else None
+    axes.add_patch(
+        Rectangle(
+            (0, row),
+            width,
+            1,
+            facecolor=colour or "#eceef2",
+            edgecolor="white" if colour else "#b5bbc7",
+            hatch=None if colour else "////",
+            lw=1.2 if colour else 0,
+        )
+    )
+    # seaborn writes in white below this luminance.
+    pale = colour is None or seaborn.utils.relative_luminance(colour) > 0.408
+    axes.text(
+        width / 2,
+        row + 0.5,
+        describe_cell(estimate, panel.p_value[row, 0], bool(panel.reliable[row, 0])),
+        ha="center",
+        va="center",
+        fontsize=size,
+        color=INK if pale else "white",
+    )
+
+
 def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMesh:
     unfitted = np.isnan(panel.estimate)
     size = 8.5 * (_SECONDARY if secondary else 1)
+    greedy = _greedy_row(grid)
     described = np.frompyfunc(describe_cell, 3, 1)
+    labels = np.asarray(described(panel.estimate, panel.p_value, panel.reliable))
+    if greedy is not None:
+        labels[greedy] = ""
     seaborn.heatmap(
         panel.estimate,
         ax=axes,
         mask=unfitted,
-        annot=described(panel.estimate, panel.p_value, panel.reliable),
+        annot=labels,
         fmt="",
         annot_kws={"fontsize": size},
         cmap=COLOURS,
@@ -142,11 +179,17 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
         linecolor="white",
         cbar=False,
         xticklabels=grid.top_ps,
-        yticklabels=grid.temperatures,
+        yticklabels=["0\n(greedy)" if text == GREEDY else text for text in grid.temperatures],
     )
+    mesh = axes.collections[0]
+    assert isinstance(mesh, QuadMesh)
+    if greedy is not None:
+        _draw_greedy_row(axes, panel, greedy, mesh, size)
     for text in axes.texts:
         text.set_fontweight("bold" if text.get_text().endswith("*") else "normal")
     for row, column in np.argwhere(unfitted):
+        if row == greedy:
+            continue
         axes.add_patch(
             Rectangle(
                 (column, row), 1, 1, facecolor="#eceef2", edgecolor="#b5bbc7", hatch="////", lw=0
@@ -162,8 +205,6 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
         loc="left",
         pad=5,
     )
-    mesh = axes.collections[0]
-    assert isinstance(mesh, QuadMesh)
     return mesh
 
 

@@ -14,7 +14,7 @@ import jinja2
 import polars as pl
 
 from llm_variability.config import GREEDY, cell_name
-from llm_variability.report import findings
+from llm_variability.report import findings, sections, statements
 from llm_variability.report.contrasts import (
     SIGNIFICANCE,
     Contrast,
@@ -31,6 +31,7 @@ from llm_variability.report.provenance import (
     without_credentials,
 )
 from llm_variability.report.summaries import read_tables
+from llm_variability.report.svg import compact_svg
 from llm_variability.report.wording import (
     anchor,
     p_text,
@@ -51,6 +52,7 @@ class Inputs:
 
     tables: Sequence[Path]
     figures: Sequence[Path]
+    study_figures: Sequence[Path]
     manifests: Sequence[Path]
     draws: Sequence[Path]
     stimuli: Sequence[Path]
@@ -58,6 +60,7 @@ class Inputs:
 
 
 Context = dict[str, Any]
+Signals = dict[tuple[str, str, str, str], findings.Signal]
 
 _SHOWN_ELSEWHERE = {"design", "table", "manifest", "identity", "study", "model"}
 
@@ -79,10 +82,16 @@ def locate_figures(paths: Iterable[Path]) -> dict[tuple[str, str, str, str], Pat
     return figures
 
 
+def locate_study_figures(paths: Iterable[Path]) -> dict[tuple[str, str], Path]:
+    """Find each figure over all models by (study, its name without suffix) from STUDY/NAME.svg."""
+    return {(path.parts[-2], path.stem): path for path in paths}
+
+
 def _figure(path: Path | None, alt: str, output: Path) -> Context | None:
     if path is None:
         return None
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
+    drawn = compact_svg(path.read_text(encoding="utf-8"))
+    data = base64.b64encode(drawn.encode("utf-8")).decode("ascii")
     twins = [path.with_suffix(suffix) for suffix in (".svg", ".pdf", ".png")]
     return {
         "uri": f"data:image/svg+xml;base64,{data}",
@@ -169,7 +178,9 @@ def _count_rows(cells: pl.DataFrame) -> list[Context]:
                     for status in STATUSES
                 ],
                 "distinct": f"{cell['distinct_texts']:,}",
-                "identical": f"{cell['identical_prompts']:,} of {cell['repeated_prompts']:,}",
+                "identical": f"{cell['identical_prompts']:,} of {cell['repeated_prompts']:,}"
+                if cell["repeated_prompts"]
+                else "–",
                 "identical_alarm": "identical" in alarms,
                 "tokens": f"{cell['completion_tokens']:,}",
             }
@@ -178,10 +189,9 @@ def _count_rows(cells: pl.DataFrame) -> list[Context]:
 
 
 def _signal_tables(
-    fits: pl.DataFrame, contrasts: list[Contrast], levels: list[str], design: Design
+    fits: pl.DataFrame, contrasts: list[Contrast], levels: list[str], signals: Signals
 ) -> list[Context]:
     """For each encoder, a row a model and contrast."""
-    signals = findings.count_signals(fits, design)
     tables: dict[str, list[Context]] = {}
     for measure, model in fits.select("measure", "model").unique(maintain_order=True).iter_rows():
         for contrast in contrasts:
@@ -234,12 +244,11 @@ def _examples(path: Path, stimuli: pl.DataFrame, design: Design) -> Context:
 
 
 def _headline(
-    fits: pl.DataFrame, contrasts: list[Contrast], levels: list[str], design: Design
+    fits: pl.DataFrame, contrasts: list[Contrast], levels: list[str], signals: Signals
 ) -> list[str]:
     """A sentence for each main contrast under the first encoder."""
     if not fits.height:
         return []
-    signals = findings.count_signals(fits, design)
     encoder = fits["measure"][0]
     models = fits["model"].unique(maintain_order=True).to_list()
     sentences = []
@@ -258,10 +267,65 @@ def _headline(
     return sentences
 
 
+def _agreements(tables: dict[str, pl.DataFrame]) -> list[str]:
+    """A sentence on how encoders agree, and one on how levels do, as far as there are two."""
+    encoders = statements.describe_encoders(tables["encoder_agreement"], "pairwise")
+    levels = tables["level_agreement"]
+    first = levels.filter(pl.col("encoder") == levels["encoder"].first())
+    return [text for text in (encoders, statements.describe_levels(first)) if text]
+
+
+def _overviews(
+    study: str,
+    encoders: list[str],
+    levels: list[str],
+    tables: dict[str, pl.DataFrame],
+    figures: dict[tuple[str, str], Path],
+    output: Path,
+) -> list[Context]:
+    """For each encoder, the figures over all models: counts, estimates and cosines."""
+
+    def picture(name: str, caption: str) -> Context:
+        return {"figure": _figure(figures.get((study, name)), caption, output), "caption": caption}
+
+    found = []
+    for encoder in encoders:
+        of_encoder = {
+            name: tables[name].filter(pl.col("encoder") == encoder)
+            for name in ("signals", "temperature_estimates", "temperature_cosine")
+        }
+        signals, trends = [], []
+        for level in levels:
+            counted = of_encoder["signals"].filter(pl.col("level") == level)
+            averaged = of_encoder["temperature_estimates"].filter(pl.col("level") == level)
+            signals.append(
+                picture(
+                    f"{encoder}-{level}-signals",
+                    statements.describe_signals(counted, level, encoder),
+                )
+            )
+            trends.append(
+                picture(
+                    f"{encoder}-{level}-trend", statements.describe_trend(averaged, level, encoder)
+                )
+            )
+        cosines = statements.describe_models_cosine(of_encoder["temperature_cosine"], encoder)
+        found.append(
+            {
+                "encoder": encoder,
+                "signals": signals,
+                "trends": trends,
+                "cosine": picture(f"{encoder}-cosine", cosines),
+            }
+        )
+    return found
+
+
 def _model_section(
     study: str,
     model: str,
     study_tables: dict[str, pl.DataFrame],
+    signals: Signals,
     design: Design,
     figures: dict[tuple[str, str, str, str], Path],
     examples: Context | None,
@@ -269,7 +333,6 @@ def _model_section(
 ) -> Context:
     fits = study_tables["fits"].filter(pl.col("model") == model)
     means = study_tables["mean_cosine"].filter(pl.col("model") == model)
-    signals = findings.count_signals(fits, design)
     encoders = list(dict.fromkeys([*fits["measure"], *means["encoder"]]))
     sections = []
     for encoder in encoders:
@@ -313,10 +376,21 @@ def _model_section(
     }
 
 
+def _length_figure(
+    study: str, lengths: pl.DataFrame, figures: dict[tuple[str, str], Path], output: Path
+) -> Context:
+    caption = statements.describe_lengths(lengths)
+    return {
+        "figure": _figure(figures.get((study, "output_length")), caption, output),
+        "caption": caption,
+    }
+
+
 def build_study(
     study: str,
     tables: dict[str, pl.DataFrame],
     figures: dict[tuple[str, str, str, str], Path],
+    study_figures: dict[tuple[str, str], Path],
     stimuli_path: Path,
     draws: dict[str, Path],
     output: Path,
@@ -329,12 +403,17 @@ def build_study(
     levels = fits["level"].unique(maintain_order=True).to_list()
     contrasts = list_contrasts(fits["term"], design)
     models = list(dict.fromkeys([*cells["model"], *fits["model"]]))
+    encoders = list(dict.fromkeys([*fits["measure"], *tables["mean_cosine"]["encoder"]]))
+    signals = findings.read_signals(tables["signals"])
+    lengths = tables["output_length"]
+    repeated = design.unit is None or bool(cells["repeated_prompts"].sum())
     greedy_only_anchor = design.greedy_is_anchor and (cells["temperature"] == GREEDY).any()
     return {
         "name": study,
         "anchor": anchor("study", study),
         "draws_sentence": findings.describe_draws(cells) if cells.height else "No draws were made.",
-        "headline": _headline(fits, contrasts, levels, design),
+        "headline": _headline(fits, contrasts, levels, signals),
+        "agreements": _agreements(tables),
         "primary_encoder": fits["measure"][0] if fits.height else "",
         "design": design,
         "prompts": quantity(stimuli.height, "prompt"),
@@ -344,12 +423,23 @@ def build_study(
         "factors": " × ".join(factor.name for factor in design.factors),
         "has_interaction": any(contrast.is_interaction for contrast in contrasts),
         "levels": levels,
-        "signals": _signal_tables(fits, contrasts, levels, design),
+        "signals": _signal_tables(fits, contrasts, levels, signals),
+        "overviews": _overviews(study, encoders, levels, tables, study_figures, output),
+        "default": sections.arrange_default(tables["default_estimates"], contrasts, models),
+        "encoder_agreement": sections.arrange_encoder_agreement(tables["encoder_agreement"]),
+        "level_agreement": sections.arrange_level_agreement(tables["level_agreement"]),
+        "selection": sections.arrange_selection(tables["name_selection"]),
+        "lengths": {
+            **_length_figure(study, lengths, study_figures, output),
+            "table": sections.arrange_lengths(lengths),
+        },
+        "draws_repeat": repeated,
         "models": [
             _model_section(
                 study,
                 model,
                 tables,
+                signals,
                 design,
                 figures,
                 _examples(draws[model], stimuli, design) if model in draws else None,
@@ -358,8 +448,10 @@ def build_study(
             for model in models
         ],
         "counts": _count_rows(cells),
-        "alarms": [
-            *findings.describe_alarms(cells),
+        "alarms": list(findings.describe_alarms(cells)),
+        "alarms_in_short": list(findings.summarise_alarms(cells)),
+        "further_alarms": [
+            *statements.describe_over_long(tables["over_long"]),
             *(
                 findings.describe_determinism(row)
                 for row in tables["determinism"].iter_rows(named=True)
@@ -369,6 +461,7 @@ def build_study(
         "determinism": [
             findings.describe_determinism(row)
             for row in tables["determinism"].iter_rows(named=True)
+            if row["repeated_prompts"] or design.unit is None
         ],
         "failures": findings.list_failures(fits, design),
     }
@@ -403,6 +496,7 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     """
     tables = read_tables(inputs.tables)
     figures = locate_figures(inputs.figures)
+    study_figures = locate_study_figures(inputs.study_figures)
     stimuli = {str(read_metadata(path)["study"]): path for path in inputs.stimuli}
     studies = list(dict.fromkeys([*tables["draw_counts"]["study"], *tables["fits"]["study"]]))
     if lacking := [study for study in studies if study not in stimuli]:
@@ -411,8 +505,10 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     for path in inputs.draws:
         metadata = read_metadata(path)
         draws.setdefault(str(metadata["study"]), {})[str(metadata["model"])] = path
-    sections = [
-        build_study(study, tables, figures, stimuli[study], draws.get(study, {}), output)
+    built = [
+        build_study(
+            study, tables, figures, study_figures, stimuli[study], draws.get(study, {}), output
+        )
         for study in studies
     ]
     manifests = [
@@ -421,9 +517,16 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     ]
     config_text = inputs.config.read_text(encoding="utf-8")
     return {
-        "studies": sections,
-        "alarms": [(section["name"], text) for section in sections for text in section["alarms"]],
-        "failed_fits": sum(row["settings"] for section in sections for row in section["failures"]),
+        "studies": built,
+        "name_studies": sections.compare_name_studies(
+            tables, {section["name"]: section["design"] for section in built}
+        ),
+        "alarms": [
+            (section["name"], text)
+            for section in built
+            for text in [*section["alarms_in_short"], *section["further_alarms"]]
+        ],
+        "failed_fits": sum(row["settings"] for section in built for row in section["failures"]),
         "caution": findings.CAUTION,
         "thresholds": {name: percent(share) for name, share in findings.THRESHOLDS.items()},
         "statuses": STATUSES,

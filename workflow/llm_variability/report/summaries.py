@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from llm_variability.config import GREEDY, cell_name
+from llm_variability.report import comparisons
+from llm_variability.report.cosine import average_over_groups
+from llm_variability.report.length import measure_lengths
 from llm_variability.tables import (
     COUNTS,
     FITS,
@@ -25,6 +28,14 @@ _SETTING: dict[str, Any] = {
     "model": pl.String,
     "temperature": pl.String,
     "top_p": pl.String,
+}
+_FIT: dict[str, Any] = {
+    "study": pl.String,
+    "encoder": pl.String,
+    "level": pl.String,
+    "model": pl.String,
+    "term": pl.String,
+    "contrast": pl.String,
 }
 SCHEMAS: dict[str, dict[str, Any]] = {
     "fits": {name: column.dtype for name, column in FITS.columns.items()},
@@ -42,6 +53,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "draws": pl.Int64,
         **dict.fromkeys(STATUSES, pl.Int64),
         "distinct_texts": pl.Int64,
+        "words": pl.Int64,
         "completion_tokens": pl.Int64,
         "empty_share": pl.Float64,
         "truncated_share": pl.Float64,
@@ -55,6 +67,100 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "repeated_prompts": pl.Int64,
         "varying_prompts": pl.Int64,
         "draws": pl.Int64,
+    },
+    "signals": {
+        **_FIT,
+        "interaction": pl.Boolean,
+        "settings": pl.Int64,
+        "significant": pl.Int64,
+        "positive": pl.Int64,
+        "negative": pl.Int64,
+        "mean_estimate": pl.Float64,
+    },
+    "default_estimates": {
+        **_FIT,
+        "interaction": pl.Boolean,
+        "temperature": pl.String,
+        "top_p": pl.String,
+        "estimate": pl.Float64,
+        "std_error": pl.Float64,
+        "p_value": pl.Float64,
+        "ci_low": pl.Float64,
+        "ci_high": pl.Float64,
+        "stars": pl.Int64,
+        "reason": pl.String,
+    },
+    "temperature_estimates": {
+        **_FIT,
+        "temperature": pl.String,
+        "settings": pl.Int64,
+        "mean_estimate": pl.Float64,
+    },
+    "temperature_cosine": {
+        "study": pl.String,
+        "encoder": pl.String,
+        "model": pl.String,
+        "factor": pl.String,
+        "factor_level": pl.String,
+        "temperature": pl.String,
+        "settings": pl.Int64,
+        "mean_cosine": pl.Float64,
+    },
+    "encoder_agreement": {
+        "study": pl.String,
+        "level": pl.String,
+        "primary": pl.String,
+        "encoder": pl.String,
+        "cells": pl.Int64,
+        "sign_agreement": pl.Float64,
+        "significant_cells": pl.Int64,
+        "sign_agreement_significant": pl.Float64,
+        "pearson_r": pl.Float64,
+    },
+    "level_agreement": {
+        "study": pl.String,
+        "encoder": pl.String,
+        "term": pl.String,
+        "contrast": pl.String,
+        "cells": pl.Int64,
+        "sign_agreement": pl.Float64,
+        "pearson_r": pl.Float64,
+        "pairwise_significant": pl.Int64,
+        "retained": pl.Int64,
+        "retained_share": pl.Float64,
+    },
+    "output_length": {
+        "study": pl.String,
+        "model": pl.String,
+        "temperature": pl.String,
+        "draws": pl.Int64,
+        "texts": pl.Int64,
+        "words": pl.Int64,
+        "mean_words": pl.Float64,
+        "truncated": pl.Int64,
+        "truncated_share": pl.Float64,
+        "empty": pl.Int64,
+        "empty_share": pl.Float64,
+    },
+    "over_long": {
+        "study": pl.String,
+        "model": pl.String,
+        "encoder": pl.String,
+        "texts": pl.Int64,
+        "over_long": pl.Int64,
+    },
+    "name_selection": {
+        "study": pl.String,
+        "match": pl.String,
+        "list": pl.String,
+        "group": pl.String,
+        "names": pl.Int64,
+        "fewest": pl.Float64,
+        "median": pl.Float64,
+        "most": pl.Float64,
+        "flagged": pl.Int64,
+        "reference": pl.String,
+        "overlap": pl.Float64,
     },
 }
 """Columns of each CSV file; `mean_cosine` has the study's factors as well."""
@@ -112,6 +218,7 @@ def count_draws(counts: pl.DataFrame) -> pl.DataFrame:
         draws.cast(pl.Int64).alias("draws"),
         *(pl.col(status).cast(pl.Int64).sum() for status in STATUSES),
         pl.col("distinct_texts").cast(pl.Int64).sum(),
+        pl.col("words").sum(),
         pl.col("completion_tokens").sum(),
         pl.when(draws > 0).then(pl.col("empty").sum() / draws).alias("empty_share"),
         pl.when(draws > 0).then(pl.col("truncated").sum() / draws).alias("truncated_share"),
@@ -152,13 +259,13 @@ def _joined(frames: Iterable[pl.DataFrame], name: str) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=schema), *frames]
     joined = pl.concat(parts, how="diagonal_relaxed")
     factors = [column for column in joined.columns if column not in schema]
+    if not factors:
+        return joined.select([*schema])
     leading = [
         column
-        for column in ("study", "model", "encoder", "cell", "temperature", "top_p")
+        for column in ("study", "model", "encoder", "temperature", "top_p")
         if column in schema
     ]
-    if name == "fits":
-        return joined.select([*schema])
     return joined.select([*leading, *factors, *(key for key in schema if key not in leading)])
 
 
@@ -167,15 +274,37 @@ def encoder_of(path: Path) -> str:
     return str(read_metadata(path).get("encoder", path.stem))
 
 
-def collect_tables(
-    fits: Sequence[Path], similarity: Sequence[Path], counts: Sequence[Path]
-) -> dict[str, pl.DataFrame]:
-    """Read the stages' tables of all studies and models, and make the page's tables of them.
+def list_selection(selection: Mapping[str, Any]) -> pl.DataFrame:
+    """Tabulate which names a study of names takes: a row a group.
 
-    Rows keep the order of the files. Returns fits, mean_cosine, draw_counts and determinism.
+    selection: as the stimuli table's metadata hold it. Returns match, list, group, names, fewest,
+    median and most bearers of a name (null where the list does not count them), how many names
+    were left out since they are flagged, the reference group, and how far the group's frequencies
+    overlap with the reference's (1: the same distribution; null for the reference itself).
     """
+    overlaps = {each["group"]: each for each in selection.get("overlap", [])}
+    flagged = selection.get("flagged", {})
+    rows = []
+    for group in selection["groups"]:
+        overlap = overlaps.get(group["group"], {})
+        rows.append(
+            {
+                "match": selection.get("match"),
+                "list": selection.get("list"),
+                **{key: group.get(key) for key in ("group", "names", "fewest", "median", "most")},
+                "flagged": flagged.get(group["group"], 0),
+                "reference": overlap.get("reference"),
+                "overlap": overlap.get("overlap"),
+            }
+        )
+    schema = {key: SCHEMAS["name_selection"][key] for key in rows[0]} if rows else None
+    return pl.DataFrame(rows, schema=schema, strict=False)
+
+
+def collect_means(paths: Iterable[Path]) -> pl.DataFrame:
+    """Read similarity tables and give the mean cosine table of them all, in their order."""
     means = []
-    for path in similarity:
+    for path in paths:
         metadata = read_metadata(path)
         design = Design.from_json(metadata["design"])
         means.append(
@@ -186,17 +315,93 @@ def collect_tables(
                 encoder=encoder_of(path),
             )
         )
+    return _joined(means, "mean_cosine")
+
+
+def collect_counts(paths: Iterable[Path]) -> pl.DataFrame:
+    """Read counts tables and give the draw counts of them all, in their order."""
     cells = []
-    for path in counts:
+    for path in paths:
         metadata = read_metadata(path)
         counted = count_draws(read_table(path, COUNTS))
         cells.append(_labelled(counted, study=metadata["study"], model=metadata["model"]))
-    draw_counts = _joined(cells, "draw_counts")
+    return _joined(cells, "draw_counts")
+
+
+def count_over_long(path: Path) -> pl.DataFrame:
+    """Count one model's texts that its encoder cuts, since they are longer than it can take."""
+    metadata = read_metadata(path)
+    counted = read_table(path, SIMILARITY).select(
+        pl.len().cast(pl.Int64).alias("texts"), pl.col("over_long").sum().cast(pl.Int64)
+    )
+    return _labelled(
+        counted, study=metadata["study"], model=metadata["model"], encoder=encoder_of(path)
+    )
+
+
+def _of_studies(
+    frame: pl.DataFrame,
+    designs: Mapping[str, Design],
+    summarise: Callable[[pl.DataFrame, Design], pl.DataFrame],
+) -> list[pl.DataFrame]:
+    summaries = {
+        str(study): summarise(part, designs[str(study)])
+        for (study,), part in frame.partition_by("study", maintain_order=True, as_dict=True).items()
+    }
+    return [_labelled(each, study=study) for study, each in summaries.items() if each.height]
+
+
+def _average_each_encoder(means: pl.DataFrame, design: Design) -> pl.DataFrame:
+    return pl.concat(
+        _labelled(average_over_groups(part, design), encoder=str(encoder))
+        for (encoder,), part in means.partition_by(
+            "encoder", maintain_order=True, as_dict=True
+        ).items()
+    )
+
+
+def collect_tables(
+    fits: Sequence[Path],
+    similarity: Sequence[Path],
+    counts: Sequence[Path],
+    stimuli: Sequence[Path] = (),
+) -> dict[str, pl.DataFrame]:
+    """Read the stages' tables of all studies and models, and make the page's tables of them.
+
+    Rows keep the order of the files. Returns every table of `SCHEMAS`.
+    """
+    paths = [*fits, *similarity]
+    metadata = [read_metadata(path) for path in paths]
+    designs = {str(each["study"]): Design.from_json(each["design"]) for each in metadata}
+    all_fits = _joined((read_table(path, FITS) for path in fits), "fits")
+    means, cells = collect_means(similarity), collect_counts(counts)
+    selections = [(each["study"], each.get("selection")) for each in map(read_metadata, stimuli)]
+    made = {
+        "signals": _of_studies(all_fits, designs, comparisons.tabulate_signals),
+        "default_estimates": _of_studies(all_fits, designs, comparisons.tabulate_default),
+        "temperature_estimates": _of_studies(all_fits, designs, comparisons.average_by_temperature),
+        "temperature_cosine": _of_studies(means, designs, _average_each_encoder),
+        "encoder_agreement": _of_studies(all_fits, designs, comparisons.compare_encoders),
+        "level_agreement": _of_studies(all_fits, designs, comparisons.compare_levels),
+        "output_length": [
+            _labelled(measure_lengths(part), study=str(study))
+            for (study,), part in cells.partition_by(
+                "study", maintain_order=True, as_dict=True
+            ).items()
+        ],
+        "over_long": [count_over_long(path) for path in similarity],
+        "name_selection": [
+            _labelled(list_selection(selection), study=study)
+            for study, selection in selections
+            if selection
+        ],
+    }
     return {
-        "fits": _joined((read_table(path, FITS) for path in fits), "fits"),
-        "mean_cosine": _joined(means, "mean_cosine"),
-        "draw_counts": draw_counts,
-        "determinism": _joined([measure_determinism(draw_counts)], "determinism"),
+        "fits": all_fits,
+        "mean_cosine": means,
+        "draw_counts": cells,
+        "determinism": _joined([measure_determinism(cells)], "determinism"),
+        **{name: _joined(parts, name) for name, parts in made.items()},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -34,7 +35,7 @@ def signed(value: float, decimals: int = 2) -> str:
 
 def percent(share: float) -> str:
     """Write a share: `0%`, `<0.1%`, `4.2%`, `5%`, `>99.9%`; never rounded to none or all."""
-    if share * 100 == round(share * 100):
+    if math.isclose(share * 100, round(share * 100), rel_tol=1e-12):
         return f"{share:.0%}"
     if share < 0.001:
         return "<0.1%"

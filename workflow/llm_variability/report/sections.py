@@ -1,0 +1,250 @@
+"""What the page says of a study over all its models: tables as rows of text for the template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from llm_variability.report import statements
+from llm_variability.report.comparisons import Setting
+from llm_variability.report.contrasts import Contrast
+from llm_variability.report.length import MEASURES
+from llm_variability.report.wording import percent, signed
+from llm_variability.tables import Design
+
+Context = dict[str, Any]
+
+NOTHING = "–"
+"""What stands where there is no number."""
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else percent(value)
+
+
+def _number(value: float | None, decimals: int = 2) -> str:
+    return NOTHING if value is None else signed(value, decimals)
+
+
+def _starred(row: dict[str, Any]) -> str:
+    return NOTHING if row["estimate"] is None else f"{signed(row['estimate'])}{'*' * row['stars']}"
+
+
+def _estimates(default: pl.DataFrame) -> dict[tuple[str, str, str, str], str]:
+    """Write the estimates by (encoder, level, model, term)."""
+    return {
+        (row["encoder"], row["level"], row["model"], row["term"]): _starred(row)
+        for row in default.drop_nulls("term").iter_rows(named=True)
+    }
+
+
+def find_setting(default: pl.DataFrame) -> Setting | None:
+    """Read which setting stands for the default from the table of its estimates."""
+    rows = default.select("temperature", "top_p").head(1).rows()
+    return rows[0] if rows else None
+
+
+def arrange_default(
+    default: pl.DataFrame, contrasts: list[Contrast], models: list[str]
+) -> Context | None:
+    """Lay out the estimates at the default setting: by level and contrast, and by encoder.
+
+    default: rows of the default estimates of one study. Returns None if there is no setting.
+    """
+    setting = find_setting(default)
+    if setting is None:
+        return None
+    texts = _estimates(default)
+    main = [each for each in contrasts if not each.is_interaction]
+    encoders = default["encoder"].unique(maintain_order=True).to_list()
+    levels = default["level"].unique(maintain_order=True).to_list()
+    by_level = [
+        {
+            "model": model,
+            "cells": [
+                texts.get((encoders[0], level, model, contrast.term), NOTHING)
+                for level in levels
+                for contrast in main
+            ],
+        }
+        for model in models
+    ]
+    by_encoder = [
+        {
+            "model": model,
+            "contrast": contrast.label,
+            "cells": [
+                texts.get((encoder, level, model, contrast.term), NOTHING)
+                for level in levels
+                for encoder in encoders
+            ],
+        }
+        for contrast in main
+        for model in models
+    ]
+    return {
+        "sentence": statements.describe_setting(setting),
+        "encoders": encoders,
+        "levels": levels,
+        "contrasts": main,
+        "rows": by_level,
+        "by_encoder": by_encoder if len(encoders) > 1 else [],
+    }
+
+
+def arrange_encoder_agreement(agreement: pl.DataFrame) -> list[Context]:
+    """Write the rows of the encoder agreement of one study."""
+    return [
+        {
+            "level": row["level"],
+            "encoder": row["encoder"],
+            "cells": f"{row['cells']:,}",
+            "sign": _share(row["sign_agreement"]),
+            "significant": f"{row['significant_cells']:,}",
+            "sign_significant": _share(row["sign_agreement_significant"]),
+            "r": _number(row["pearson_r"], 3),
+        }
+        for row in agreement.iter_rows(named=True)
+    ]
+
+
+def arrange_level_agreement(agreement: pl.DataFrame) -> list[Context]:
+    """Write the rows of the level agreement of one study."""
+    return [
+        {
+            "encoder": row["encoder"],
+            "contrast": row["contrast"] or "all contrasts",
+            "all": row["contrast"] is None,
+            "cells": f"{row['cells']:,}",
+            "sign": _share(row["sign_agreement"]),
+            "r": _number(row["pearson_r"]),
+            "significant": f"{row['pairwise_significant']:,}",
+            "retained": f"{row['retained']:,}",
+            "share": _share(row["retained_share"]),
+        }
+        for row in agreement.iter_rows(named=True)
+    ]
+
+
+def arrange_lengths(lengths: pl.DataFrame) -> Context:
+    """Write a row a model: length over all draws, then mean words, cut and empty by temperature."""
+    temperatures = sorted(lengths["temperature"].drop_nulls().unique(), key=float)
+    found = {(row["model"], row["temperature"]): row for row in lengths.iter_rows(named=True)}
+
+    def texts(model: str, temperature: str | None) -> list[str]:
+        row = found.get((model, temperature))
+        if row is None:
+            return [NOTHING] * len(MEASURES)
+        return [
+            _number(row["mean_words"], 1),
+            _share(row["truncated_share"]),
+            _share(row["empty_share"]),
+        ]
+
+    return {
+        "temperatures": temperatures,
+        "rows": [
+            {
+                "model": model,
+                "texts": f"{found[model, None]['texts']:,}",
+                "overall": texts(model, None),
+                "by_temperature": [texts(model, each) for each in temperatures],
+            }
+            for model in lengths["model"].unique(maintain_order=True)
+        ],
+    }
+
+
+def arrange_selection(selection: pl.DataFrame) -> Context | None:
+    """Write which names a study takes; None if it takes none."""
+    if not selection.height:
+        return None
+    references = selection["reference"].drop_nulls()
+    return {
+        "matched": selection["match"][0] == "frequency",
+        "list": selection["list"][0],
+        "reference": references[0] if references.len() else None,
+        "any_flagged": bool(selection["flagged"].sum()),
+        "rows": [
+            {
+                "group": row["group"],
+                "names": f"{row['names']:,}",
+                **{
+                    key: NOTHING if row[key] is None else f"{row[key]:,.0f}"
+                    for key in ("fewest", "median", "most")
+                },
+                "overlap": _number(row["overlap"]),
+                "flagged": f"{row['flagged']:,}",
+            }
+            for row in selection.iter_rows(named=True)
+        ],
+    }
+
+
+def compare_name_studies(
+    tables: dict[str, pl.DataFrame], designs: dict[str, Design]
+) -> Context | None:
+    """Set the default estimates of studies of names side by side, under the first encoder.
+
+    Only studies that say which names they took, and with the groups of the first of them. None
+    if there are fewer than two.
+    """
+    selection = tables["name_selection"]
+    named = selection["study"].unique(maintain_order=True).to_list()
+    studies = [
+        study
+        for study in named
+        if study in designs and designs[study].factors == designs[named[0]].factors
+    ]
+    if len(studies) < 2:
+        return None
+    default = tables["default_estimates"].filter(pl.col("study").is_in(studies))
+    if not default.height:
+        return None
+    encoder = default["encoder"][0]
+    default = default.filter(pl.col("encoder") == encoder)
+    texts = {study: _estimates(default.filter(pl.col("study") == study)) for study in studies}
+    levels = default["level"].unique(maintain_order=True).to_list()
+    models = default["model"].unique(maintain_order=True).to_list()
+    contrasts = (
+        default.filter(~pl.col("interaction"))
+        .select("term", "contrast")
+        .unique(maintain_order=True)
+        .rows()
+    )
+    ways = {"none": "most frequent names", "frequency": "matched by frequency"}
+    return {
+        "encoder": encoder,
+        "levels": levels,
+        "studies": [
+            {
+                "name": study,
+                "way": ways.get(str(rows["match"][0]), str(rows["match"][0])),
+                "setting": statements.describe_setting(
+                    find_setting(default.filter(pl.col("study") == study))
+                ),
+                "overlaps": ", ".join(
+                    f"{group} {_number(overlap)}"
+                    for group, overlap in rows.drop_nulls("overlap")
+                    .select("group", "overlap")
+                    .iter_rows()
+                ),
+            }
+            for study in studies
+            for rows in [selection.filter(pl.col("study") == study)]
+        ],
+        "rows": [
+            {
+                "contrast": contrast,
+                "model": model,
+                "cells": [
+                    texts[study].get((encoder, level, model, term), NOTHING)
+                    for level in levels
+                    for study in studies
+                ],
+            }
+            for term, contrast in contrasts
+            for model in models
+        ],
+    }

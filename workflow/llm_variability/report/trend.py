@@ -1,0 +1,59 @@
+"""Estimates by temperature, averaged over top-p: a line a model, a panel a contrast.
+
+Source: homogeneity-bias-robustness, figure 11.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from llm_variability.report.figures import draw_headings, figure_style
+from llm_variability.report.lines import Line, draw_panels
+
+_PANELS_A_ROW = 3
+
+
+def _lines(part: pl.DataFrame) -> dict[str, Line]:
+    lines = {}
+    for (model,), points in part.partition_by("model", maintain_order=True, as_dict=True).items():
+        temperatures = [float(text) for text in points["temperature"]]
+        lines[str(model)] = Line(temperatures, points["mean_estimate"].to_list())
+    return lines
+
+
+def draw_trend(averages: pl.DataFrame, models: list[str], level: str, encoder: str) -> Figure:
+    """Draw the mean estimate of each main contrast against temperature.
+
+    averages: as `average_by_temperature` gives them, of one encoder and level. models: all of the
+    study, so that a model has the same look in each of its figures.
+    """
+    title = "Mean β by temperature"
+    with figure_style():
+        panels = [
+            (str(contrast), _lines(part))
+            for (contrast,), part in averages.partition_by(
+                "contrast", maintain_order=True, as_dict=True
+            ).items()
+        ]
+        if not panels:
+            figure = Figure(figsize=(6.4, 1.6))
+            draw_headings(figure, title, f"No fit could be made.\n{level} level · {encoder}")
+            return figure
+        columns = 2 if len(panels) in (2, 4) else _PANELS_A_ROW
+        figure = draw_panels(
+            panels,
+            models,
+            legend="model",
+            y_labels=["mean β (SD of cosine)"],
+            columns=columns,
+            zero_line=True,
+        )
+        greedy = " · hollow: greedy decoding" if (averages["temperature"] == "0").any() else ""
+        draw_headings(
+            figure,
+            title,
+            f"Averaged over top-p · {level} level · {encoder}{greedy}\n"
+            "above 0: more homogeneous than the reference; below: less",
+        )
+    return figure
