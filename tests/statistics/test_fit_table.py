@@ -66,6 +66,7 @@ def similarity_rows(vectors: dict, temperature: str = "0.5", top_p: str | None =
                     "n_mates": len(others),
                     "cosine_sum": float(others.sum()),
                     "cosine_sum_squares": float((others**2).sum()),
+                    "over_long": False,
                 }
             )
     return rows

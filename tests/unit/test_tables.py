@@ -162,7 +162,11 @@ def test_a_file_cut_off_at_its_end_is_refused(path: Path) -> None:
 def test_a_file_damaged_in_its_data_is_refused(path: Path) -> None:
     vectors = np.random.default_rng(1).random((50, 384), dtype=np.float32)
     frame = pl.DataFrame(
-        {"text_hash": [f"{n:032x}" for n in range(50)], "embedding": vectors.tolist()}
+        {
+            "text_hash": [f"{n:032x}" for n in range(50)],
+            "embedding": vectors.tolist(),
+            "over_long": [False] * 50,
+        }
     )
     write_table(frame, path, EMBEDDINGS, {})
     content = bytearray(path.read_bytes())

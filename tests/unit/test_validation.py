@@ -584,7 +584,8 @@ def test_the_command_writes_every_file_and_prints_the_summary(
     source = {"origin": "a file", "digest": "0" * 64, "published": False}
     write_table(texts.select(COLUMNS), tmp_path / "texts.parquet", TEXTS, source)
     series = pl.Series("embedding", vectors).cast(pl.List(pl.Float32))
-    table = pl.DataFrame([pl.Series("text_hash", list(rows_of)), series])
+    hashes = pl.Series("text_hash", list(rows_of))
+    table = pl.DataFrame([hashes, series]).with_columns(over_long=pl.lit(False))
     manifest = {"encoder": "toy", "encoder_manifest": {"origin": "nowhere"}}
     write_table(table, tmp_path / "embeddings.parquet", EMBEDDINGS, manifest)
     command.compare(
@@ -617,8 +618,8 @@ def test_texts_are_embedded_once_each(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def encode(texts: dict[str, str], store: Path, *_: object) -> int:
         given_texts.extend(texts.values())
-        rows = [(text_hash, [1.0, 0.0]) for text_hash in texts]
-        made = pl.DataFrame(rows, schema=["text_hash", "embedding"], orient="row")
+        rows = [(text_hash, [1.0, 0.0], False) for text_hash in texts]
+        made = pl.DataFrame(rows, schema=["text_hash", "embedding", "over_long"], orient="row")
         write_table(made, store / "x.parquet", EMBEDDINGS, {})
         return len(texts)
 

@@ -58,7 +58,7 @@ def cosine(arguments: argparse.Namespace) -> None:
     table = read_table(arguments.embeddings, EMBEDDINGS)
     made_by = read_metadata(arguments.embeddings)
     rows_of = {text_hash: row for row, text_hash in enumerate(table["text_hash"])}
-    vectors = stack_vectors(table)
+    vectors, over_long = stack_vectors(table), table.select("text_hash", "over_long")
     summaries = []
     design: dict[str, Any] = {}
     for path in arguments.draws:
@@ -67,8 +67,9 @@ def cosine(arguments: argparse.Namespace) -> None:
         measured = measured_texts(
             read_table(path, DRAWS), include_truncated=not arguments.exclude_truncated
         )
+        measured = measured.join(over_long, on="text_hash", how="left", maintain_order="left")
         compared = Design.from_json(design)
-        carried = [compared.unit] if compared.unit is not None else []
+        carried = ["over_long"] if compared.unit is None else [compared.unit, "over_long"]
         summary = summarise_similarity(measured, vectors, rows_of, compared.group, carried)
         summaries.append(
             summary.with_columns(

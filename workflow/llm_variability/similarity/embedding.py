@@ -1,8 +1,9 @@
 """Unit vectors of the distinct texts, each encoded once per encoder.
 
-Vectors are kept in a store beside the table, a Parquet file a batch of work, so that texts added
-later (another temperature, more draws) are all that is encoded then, and a killed job loses one
-chunk at most. The store's name holds the fingerprint of the encoder.
+Vectors are kept in a store that all studies and models of a results folder share: a folder for
+each encoder, a Parquet file a chunk of work. Only texts that no chunk holds are encoded. A killed
+job loses one chunk at most. Jobs that run at once need no lock: chunks never change and have names
+of their own, so the worst is a text that two jobs encode.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +23,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from llm_variability.config import Encoder
+from llm_variability.config import ConfigError, Encoder
 from llm_variability.devices.lease import lease_device
+from llm_variability.similarity import EMBED_VERSION
 from llm_variability.tables import EMBEDDINGS, TableError, read_table, write_table
 
 log = logging.getLogger(__name__)
 
 CHUNK = 4096
 """Texts between two writes to the store."""
+
+BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
+"""Tokens of a batch where the configuration names no number. A core of a CPU does best on what
+its cache holds."""
 
 
 def hash_text(text: str) -> str:
@@ -45,22 +52,62 @@ def measured_texts(draws: pl.DataFrame, include_truncated: bool) -> pl.DataFrame
 
 
 def store_folder(table: Path, manifest: Mapping[str, Any], settings: Encoder) -> Path:
-    """Name the store of an embeddings table: it depends on the weights and the batch size."""
-    parts = {"weights": manifest["identity"], "batch_size": settings.batch_size}
+    """Name the store of an embeddings table; tables of one encoder, two folders up, share it.
+
+    The name is a fingerprint of what decides a vector: the weights, the precision and this code.
+    """
+    parts = {
+        "weights": manifest["identity"],
+        "precision": settings.precision,
+        "version": EMBED_VERSION,
+    }
     key = hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return table.parent / "vectors" / f"{table.stem}.{key}"
+    return (table.parent / "../../vectors").resolve() / key
 
 
-def read_store(folder: Path) -> pl.DataFrame:
-    """Read every vector of a store; a chunk that is not whole counts as lost."""
-    chunks = []
-    for path in sorted(folder.glob("*.parquet")):
+def read_chunks(store: Path, hashes: Iterable[str]) -> Iterator[pl.DataFrame]:
+    """Read the wanted vectors that a store holds, a part a chunk, each text once.
+
+    Of chunks without a wanted text only the hashes are read, so a job does not pay for the vectors
+    of others. A chunk that is not whole is told and counts as lost.
+    """
+    wanted = set(hashes)
+    for path in sorted(store.glob("*.parquet")):
+        if not wanted:
+            return
         try:
-            chunks.append(read_table(path, EMBEDDINGS))
+            held = wanted.intersection(_read_hashes(path))
+            if not held:
+                continue
+            chunk = read_table(path, EMBEDDINGS).filter(pl.col("text_hash").is_in(list(held)))
         except TableError as error:
             log.warning("%s; its texts are encoded again", error)
-    empty = pl.DataFrame(schema={name: c.dtype for name, c in EMBEDDINGS.columns.items()})
-    return pl.concat([empty, *chunks]).unique("text_hash", keep="first", maintain_order=True)
+            continue
+        wanted -= held
+        yield chunk
+
+
+def _read_hashes(chunk: Path) -> pl.Series:
+    try:
+        return pl.read_parquet(chunk, columns=["text_hash"], glob=False)["text_hash"]
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TableError(f"{chunk}: is damaged") from error
+
+
+def batch_by_length(tokens: np.ndarray, budget: int) -> list[np.ndarray]:
+    """Part texts into batches of like length, the longest first, so that little is padding.
+
+    tokens: (n,), each text's tokens. budget: most tokens of a batch, padding included; a text
+    longer than that is a batch of its own. Returns each batch's row numbers.
+    """
+    order = np.argsort(-tokens, kind="stable")
+    batches: list[np.ndarray] = []
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, int(tokens[order[start]])))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
 
 
 class SentenceEncoder:
@@ -68,7 +115,6 @@ class SentenceEncoder:
 
     def __init__(self, folder: str, settings: Encoder) -> None:
         self._folder, self._settings = folder, settings
-        self._model: Any = None
 
     @cached_property
     def device(self) -> str:
@@ -79,36 +125,116 @@ class SentenceEncoder:
 
         return "cuda" if torch.cuda.is_available() else "cpu"
 
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a text that it looks at; None for no such limit."""
+        limit = self._model.max_seq_length
+        return int(limit) if limit is not None and np.isfinite(limit) else None
+
     def claim_device(self) -> AbstractContextManager[None]:
         """Hold the device for the body: a GPU is leased, which ends the engine that is on it."""
         return lease_device() if self.device == "cuda" else nullcontext()
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Encode texts to (n, d) float32 rows of unit length; ValueError if one cannot be."""
-        if self._model is None:
-            self._model = self._load()
-        vectors = self._model.encode(
-            list(texts),
-            batch_size=self._settings.batch_size,
-            normalize_embeddings=True,
-            show_progress_bar=False,
-            convert_to_numpy=True,
-        )
-        vectors = np.asarray(vectors, dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1)
-        if not np.allclose(lengths, 1, atol=1e-3):
-            raise ValueError("the encoder gave a vector that cannot be brought to unit length")
-        return vectors
+    def count_tokens(self, texts: Sequence[str]) -> np.ndarray:
+        """Count each text's tokens, those that the encoder adds and those it cuts off included.
 
-    def _load(self) -> Any:
+        An encoder without a limit need not have a tokenizer that counts: characters stand in.
+        """
+        if self.longest is None or not texts:
+            return np.array([len(text) for text in texts], dtype=np.int64)
+        whole = [f"{self._prompt or ''}{text}" for text in texts]
+        rows = self._model.tokenizer(whole, truncation=False, verbose=False)["input_ids"]
+        return np.array([len(row) for row in rows], dtype=np.int64)
+
+    def encode(self, texts: Sequence[str], tokens: np.ndarray | None = None) -> np.ndarray:
+        """Encode texts to (n, d) float32 rows of unit length.
+
+        tokens: what `count_tokens` says of them, if that is known. On a CPU each core takes
+        batches of its own, which wastes less than all cores in step on one. Raises ConfigError for
+        an encoder that cannot be loaded or gives a vector that is not finite, or is zero.
+        """
+        import torch
+
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        lengths = self.count_tokens(texts) if tokens is None else tokens
+        lengths = lengths if self.longest is None else np.minimum(lengths, self.longest)
+        batches = batch_by_length(lengths, self._settings.batch_tokens or BATCH_TOKENS[self.device])
+        cores = torch.get_num_threads()
+        workers = ThreadPoolExecutor(
+            cores if self.device == "cpu" else 1, initializer=torch.set_num_threads, initargs=(1,)
+        )
+        try:
+            # Tokenizers are not for two threads at once, so this thread alone uses it.
+            parts = [
+                workers.submit(self._forward, self._tokenize([texts[row] for row in batch]))
+                for batch in batches
+            ]
+            vectors = np.concatenate([part.result() for part in parts])
+        finally:
+            workers.shutdown(cancel_futures=True)
+            torch.set_num_threads(cores)
+        rows = np.empty_like(vectors)
+        rows[np.concatenate(batches)] = vectors
+        return self._to_unit_length(rows, texts)
+
+    def _tokenize(self, texts: list[str]) -> dict[str, Any]:
+        features: dict[str, Any] = self._model.preprocess(texts, prompt=self._prompt)
+        return features
+
+    def _forward(self, features: dict[str, Any]) -> np.ndarray:
+        import torch
+
+        with torch.inference_mode():
+            placed = {
+                name: value.to(self.device) if isinstance(value, torch.Tensor) else value
+                for name, value in features.items()
+            }
+            vectors = self._model(placed)["sentence_embedding"][:, : self._model.truncate_dim]
+            return np.asarray(vectors.float().cpu().numpy())
+
+    def _to_unit_length(self, vectors: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        usable = (np.isfinite(lengths) & (lengths > 0))[:, 0]
+        if not usable.all():
+            first = texts[int(np.argmin(usable))]
+            raise ConfigError(
+                f"{self._folder}: the encoder's vectors of {np.sum(~usable)} of {len(texts)} texts"
+                f" cannot be brought to unit length; the first is of {first[:60]!r}"
+            )
+        return np.asarray(vectors / lengths, dtype=np.float32)
+
+    @property
+    def _prompt(self) -> str | None:
+        """What the encoder's own configuration puts before every text."""
+        name = self._model.default_prompt_name
+        return None if name is None else self._model.prompts.get(name)
+
+    @cached_property
+    def _model(self) -> Any:
+        if not (Path(self._folder) / "modules.json").is_file():
+            raise ConfigError(
+                f"{self._folder} holds no modules.json, so it is not a sentence-transformers"
+                " encoder"
+            )
+        import torch
         from sentence_transformers import SentenceTransformer
 
-        return SentenceTransformer(
-            self._folder,
-            device=self.device,
-            local_files_only=True,
-            trust_remote_code=self._settings.trust_remote_code,
-        )
+        precision = getattr(torch, self._settings.precision)
+        try:
+            model = SentenceTransformer(
+                self._folder,
+                device=self.device,
+                local_files_only=True,
+                trust_remote_code=self._settings.trust_remote_code,
+                model_kwargs={"dtype": precision},
+            )
+        except Exception as error:  # whatever a broken file makes the libraries raise
+            told = str(error).strip().splitlines() or [type(error).__name__]
+            raise ConfigError(f"{self._folder}: the encoder cannot be loaded: {told[0]}") from error
+        for module in list(model)[1:]:
+            module.to(precision)
+        return model.eval()
 
 
 def encode_missing(
@@ -118,15 +244,14 @@ def encode_missing(
 
     texts: from hash to text. Returns how many were encoded.
     """
-    known = set(read_store(store)["text_hash"])
+    known = {name for chunk in read_chunks(store, texts) for name in chunk["text_hash"]}
     wanted = sorted((h for h in texts if h not in known), key=lambda h: (len(texts[h]), h))
     log.info("%d distinct texts, %d of them to encode", len(texts), len(wanted))
     with encoder.claim_device() if wanted else nullcontext():
         begun = time.monotonic()
         for start in range(0, len(wanted), CHUNK):
             chunk = wanted[start : start + CHUNK]
-            vectors = pl.Series("embedding", encoder.encode([texts[name] for name in chunk]))
-            frame = pl.DataFrame([pl.Series("text_hash", chunk), vectors.cast(pl.List(pl.Float32))])
+            frame = _encode_chunk({name: texts[name] for name in chunk}, encoder)
             write_table(frame, store / f"{uuid.uuid4().hex}.parquet", EMBEDDINGS, metadata)
             done = start + len(chunk)
             rate = done / (time.monotonic() - begun)
@@ -135,10 +260,25 @@ def encode_missing(
     return len(wanted)
 
 
+def _encode_chunk(texts: Mapping[str, str], encoder: SentenceEncoder) -> pl.DataFrame:
+    tokens = encoder.count_tokens(list(texts.values()))
+    vectors = encoder.encode(list(texts.values()), tokens)
+    limit = np.inf if encoder.longest is None else encoder.longest
+    return pl.DataFrame(
+        [
+            pl.Series("text_hash", list(texts)),
+            pl.Series("embedding", vectors).cast(pl.List(pl.Float32)),
+            pl.Series("over_long", tokens > limit),
+        ]
+    )
+
+
 def select_vectors(store: Path, hashes: Iterable[str]) -> pl.DataFrame:
     """Take the vectors of the wanted texts from a store, in the order of the hashes."""
     wanted = pl.DataFrame({"text_hash": list(hashes)}, schema={"text_hash": pl.String})
-    return wanted.join(read_store(store), on="text_hash", how="left", maintain_order="left")
+    empty = pl.DataFrame(schema={name: c.dtype for name, c in EMBEDDINGS.columns.items()})
+    found = pl.concat([empty, *read_chunks(store, wanted["text_hash"])])
+    return wanted.join(found, on="text_hash", how="left", maintain_order="left")
 
 
 def stack_vectors(embeddings: pl.DataFrame) -> np.ndarray:
