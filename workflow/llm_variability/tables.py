@@ -130,7 +130,7 @@ DRAWS = Table(
         "seed": Column(pl.Int64, "seed sent with the request: hash of study seed, prompt, number"),
         "text": Column(pl.String, "what is measured; null unless ok or truncated", nullable=True),
         "raw": Column(pl.String, "what the server sent as content", nullable=True),
-        "reasoning": Column(pl.String, "what the server sent as reasoning", nullable=True),
+        "reasoning": Column(pl.String, "what led to the answer, not measured", nullable=True),
         "status": Column(pl.String, f"one of {', '.join(STATUSES)}"),
         "finish_reason": Column(pl.String, "why the server stopped", nullable=True),
         "prompt_tokens": Column(pl.Int32, "tokens of the rendered prompt", nullable=True),
@@ -148,6 +148,7 @@ COUNTS = Table(
         "draws": Column(pl.Int32, "draws made"),
         **{status: Column(pl.Int32, f"draws of status {status}") for status in STATUSES},
         "distinct_texts": Column(pl.Int32, "different texts among those measured"),
+        "words": Column(pl.Int64, "words, parted by white space, of the measured texts"),
         "completion_tokens": Column(pl.Int64, "tokens generated"),
     },
     takes_factors=True,
@@ -158,6 +159,7 @@ EMBEDDINGS = Table(
     {
         "text_hash": Column(pl.String, "blake2b-128 of the UTF-8 text, hexadecimal"),
         "embedding": Column(pl.List(pl.Float32), "unit vector"),
+        "over_long": Column(pl.Boolean, "longer than the encoder's limit: its end was not seen"),
     },
 )
 
@@ -170,6 +172,7 @@ SIMILARITY = Table(
         "n_mates": Column(pl.Int32, "other texts of the same block x group"),
         "cosine_sum": Column(pl.Float64, "sum of its cosines to them"),
         "cosine_sum_squares": Column(pl.Float64, "sum of the squares of its cosines to them"),
+        "over_long": Column(pl.Boolean, "longer than the encoder's limit: its end was not seen"),
     },
     takes_factors=True,
 )
