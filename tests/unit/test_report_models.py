@@ -420,3 +420,15 @@ def test_a_smaller_figure_is_the_same_bytes_at_every_run():
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     assert compact_svg(text.getvalue()) == compact_svg(text.getvalue())
+
+
+def test_arguments_that_a_template_ignores_are_said_once_each() -> None:
+    sessions = [
+        {"began": "1", "ignored_template_args": ["budget", "effort"]},
+        {"began": "2", "ignored_template_args": ["budget"]},
+        {"began": "before this was recorded"},
+    ]
+    assert list(statements.describe_ignored_arguments("m", sessions)) == [
+        "m: its chat template ignores budget and effort: the rendered prompt is the same without."
+    ]
+    assert list(statements.describe_ignored_arguments("m", [{}])) == []

@@ -453,6 +453,13 @@ def build_study(
         "further_alarms": [
             *statements.describe_over_long(tables["over_long"]),
             *(
+                text
+                for model, path in draws.items()
+                for text in statements.describe_ignored_arguments(
+                    model, read_metadata(path).get("sessions", ())
+                )
+            ),
+            *(
                 findings.describe_determinism(row)
                 for row in tables["determinism"].iter_rows(named=True)
                 if row["varying_prompts"]

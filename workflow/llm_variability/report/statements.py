@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -179,4 +180,17 @@ def describe_over_long(counts: pl.DataFrame) -> Iterator[str]:
             f"{row['model']}: {row['over_long']:,} of {quantity(row['texts'], 'text')} ({share})"
             f" {'is' if row['over_long'] == 1 else 'are'} longer than {row['encoder']} takes,"
             " so only the beginning is measured."
+        )
+
+
+def describe_ignored_arguments(model: str, sessions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say which arguments of a model's chat template changed nothing; nothing if none.
+
+    sessions: of a draws table's metadata, what was recorded when its drawing began.
+    """
+    ignored = {name for session in sessions for name in session.get("ignored_template_args", ())}
+    if ignored:
+        yield (
+            f"{model}: its chat template ignores {listing(sorted(ignored))}: the rendered prompt is"
+            " the same without."
         )
