@@ -57,7 +57,11 @@ def embed(arguments: argparse.Namespace) -> None:
     manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
     texts = {hash_text(text): text for text in read_table(arguments.texts, TEXTS)["text"]}
     store = store_folder(arguments.output, manifest, settings)
-    metadata = {"encoder": arguments.encoder, "encoder_manifest": manifest}
+    metadata = {
+        "encoder": arguments.encoder,
+        "encoder_manifest": manifest,
+        "precision": settings.precision,
+    }
     encode_missing(texts, store, SentenceEncoder(manifest["path"], settings), metadata)
     write_table(select_vectors(store, texts), arguments.output, EMBEDDINGS, metadata)
 
@@ -65,11 +69,12 @@ def embed(arguments: argparse.Namespace) -> None:
 def _describe(arguments: argparse.Namespace, n_texts: int) -> dict[str, str]:
     source, vectors = read_metadata(arguments.texts), read_metadata(arguments.embeddings)
     kind = "the published ones" if source["published"] else "NOT the published texts"
+    origin = vectors["encoder_manifest"]["origin"]
     seeds = " ".join(str(seed) for seed in arguments.seeds)
     return {
         "texts": f"{n_texts:,} from {source['origin']}",
         "content": f"{kind} (SHA-256 {source['digest'][:16]}...)",
-        "encoder": f"{vectors['encoder']} from {vectors['encoder_manifest']['origin']}",
+        "encoder": f"{vectors['encoder']} from {origin}, {vectors['precision']}",
         "samples": f"{arguments.per_cell} texts a cell, seeds {seeds}",
     }
 

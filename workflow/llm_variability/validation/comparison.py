@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from llm_variability.validation.lee2024 import PUBLISHED, PublishedValue
+from llm_variability.validation.lee2024 import PUBLISHED, PUBLISHED_ENCODER, PublishedValue
 from llm_variability.validation.sampling import ALL_TEXTS
 
 SOURCE = "homogeneity paper, appendix D"
@@ -50,7 +50,7 @@ def place_value(value: PublishedValue, measured: Sequence[float]) -> dict[str, A
     """Say where a published value lies among the samples' values.
 
     Returns mean, sd (n - 1; null for one sample), min, max; z: standard deviations from the mean
-    to the published value (to the middle, if a range is printed; null without a spread);
+    to the printed number, or to the nearest value of a printed range (null without a spread);
     position: `inside` the samples' range if any value that is printed so lies in it, else
     `below` or `above` it.
     """
@@ -58,9 +58,8 @@ def place_value(value: PublishedValue, measured: Sequence[float]) -> dict[str, A
     low, high = min(measured), max(measured)
     mean = math.fsum(measured) / n
     sd = math.sqrt(math.fsum((each - mean) ** 2 for each in measured) / (n - 1)) if n > 1 else None
-    middle = (value.low + value.high) / 2
     position = "below" if value.high < low else "above" if value.low > high else "inside"
-    z = (middle - mean) / sd if sd else None
+    z = (value.nearest(mean) - mean) / sd if sd else None
     return {"mean": mean, "sd": sd, "min": low, "max": high, "z": z, "position": position}
 
 
@@ -127,18 +126,21 @@ def describe_smallest(comparison: pl.DataFrame, estimates: pl.DataFrame) -> list
     lines = [f"SD of a coefficient over samples: {spread}."]
     woman = coefficients.row(by_predicate=pl.col("quantity") == "woman", named=True)
     if woman["sd"]:
-        published = (woman["published_low"] + woman["published_high"]) / 2
-        away = published / woman["sd"]
+        away = float(woman["published"]) / woman["sd"]
         verdict = "cannot be told" if abs(away) < TOLD_APART else "can be told"
         lines.append(
-            f"woman {woman['published']} is {away:.1f} such SDs: one sample of this size,"
-            f" it {verdict} from 0."
+            f"woman {woman['published']} is {away:.1f} such SDs: in one sample of this size it"
+            f" {verdict} from 0."
         )
-    cell = estimates.filter(
-        pl.col("seed") == ALL_TEXTS, pl.col("level") == "cell", pl.col("term") == "gender[woman]"
-    ).row(0, named=True)
+    effect = estimates.filter(pl.col("term") == "gender[woman]")
+    sampled = effect.filter(pl.col("level") == "pairwise", pl.col("seed") != ALL_TEXTS)
     lines.append(
-        f"woman in all texts, between cell means: {_number(cell['estimate'])},"
+        f"The pairwise model gives woman a standard error of"
+        f" {sampled['std_error'].to_numpy().mean():.4f}: pairs share texts."
+    )
+    cell = effect.filter(pl.col("seed") == ALL_TEXTS, pl.col("level") == "cell").row(0, named=True)
+    lines.append(
+        f"woman in all texts, in SDs of the cell means: {_number(cell['estimate'])},"
         f" 95% interval {_number(cell['ci_low'])} to {_number(cell['ci_high'])}."
     )
     return lines
@@ -156,5 +158,5 @@ def summarise(comparison: pl.DataFrame, estimates: pl.DataFrame, about: Mapping[
     if n_seeds > 1:
         error = 100 / math.sqrt(2 * (n_seeds - 1))
         lines.append(f"An SD of {n_seeds} seeds is itself uncertain by about {error:.0f}%.")
-    lines.append(f"Published values: {SOURCE} (rounded as printed).")
+    lines.append(f"Published: {SOURCE}, measured with {PUBLISHED_ENCODER}.")
     return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from llm_variability.report.figures import INK, MUTED, RULE, draw_headings, figure_style
 from llm_variability.validation.comparison import collect_values
-from llm_variability.validation.lee2024 import PUBLISHED, PublishedValue
+from llm_variability.validation.lee2024 import PUBLISHED, PUBLISHED_ENCODER, PublishedValue
 from llm_variability.validation.sampling import ALL_TEXTS
 
 # Okabe and Ito: they stay apart for every kind of colour vision, and in grey.
@@ -30,8 +30,14 @@ def _draw_row(axes: Axes, y: float, value: PublishedValue, measured: dict[str, f
     axes.fill_betweenx(
         [y - _HALF_ROW, y + _HALF_ROW], value.low, value.high, color=BAND, linewidth=0, zorder=1
     )
-    middle = (value.low + value.high) / 2
-    axes.plot([middle] * 2, [y - _HALF_ROW, y + _HALF_ROW], color=MUTED, linewidth=1.2, zorder=2)
+    if value.number is not None:
+        axes.plot(
+            [value.number] * 2,
+            [y - _HALF_ROW, y + _HALF_ROW],
+            color=MUTED,
+            linewidth=1.2,
+            zorder=2,
+        )
     axes.plot(
         [measured[ALL_TEXTS]],
         [y],
@@ -76,7 +82,8 @@ def draw_comparison(
     """Draw the values of every seed, of all texts, and as published: a panel a measure.
 
     estimates, means: as `measure_samples` gives them. The grey band holds all values that are
-    printed as the published one when rounded; where a range is printed it holds the range.
+    printed as the published one when rounded, the line in it is the number itself. Where a range
+    is printed there is no line.
     """
     coefficients = [value for value in PUBLISHED if value.measure == "coefficient"]
     cosines = [value for value in PUBLISHED if value.measure == "mean cosine"]
@@ -112,7 +119,11 @@ def draw_comparison(
         ]
         figure.legend(
             handles,
-            [f"a seed's sample, {per_cell} texts a cell", "all texts", "published, as rounded"],
+            [
+                f"a seed's sample, {per_cell} texts a cell",
+                "all texts",
+                "published, and what rounds to it",
+            ],
             loc="lower left",
             bbox_to_anchor=(0.1 / width, 0.03 / height),
             ncols=3,
@@ -124,7 +135,7 @@ def draw_comparison(
         draw_headings(
             figure,
             "GPT-3.5 texts of Lee et al. 2024",
-            f"{n_seeds} sampling seeds beside the values published in the homogeneity paper,"
-            f" appendix D\n{encoder}",
+            f"{n_seeds} sampling seeds, measured with {encoder}\n"
+            f"Published: homogeneity paper, appendix D, measured with {PUBLISHED_ENCODER}",
         )
     return figure

@@ -115,8 +115,9 @@ class PublishedValue:
     """A value of the homogeneity paper's appendix D.
 
     measure: `coefficient` (fixed effect of the pairwise model, in standard deviations of the
-    cosine) or `mean cosine` (of a race's pairs). name: the level that it is of. term: the fixed
-    effect, for a coefficient. low, high: the values that are printed so when rounded.
+    cosine) or `mean cosine` (of a race's pairs). name: the level that it is of. low, high: the
+    values that are printed so when rounded. number: the value, None where a range is printed.
+    term: the fixed effect, for a coefficient.
     """
 
     measure: str
@@ -124,15 +125,23 @@ class PublishedValue:
     printed: str
     low: float
     high: float
+    number: float | None = None
     term: str | None = None
 
+    def nearest(self, value: float) -> float:
+        """Give the printed number or, of a range, the nearest value that it takes in."""
+        return min(max(value, self.low), self.high) if self.number is None else self.number
+
+
+PUBLISHED_ENCODER = "all-mpnet-base-v2"
+"""What the published values were measured with, on 100 texts of each cell."""
 
 PUBLISHED = (
-    PublishedValue("coefficient", "African", "0.47", 0.465, 0.475, "race[African]"),
-    PublishedValue("coefficient", "Asian", "0.46", 0.455, 0.465, "race[Asian]"),
-    PublishedValue("coefficient", "Hispanic", "0.28", 0.275, 0.285, "race[Hispanic]"),
-    PublishedValue("coefficient", "woman", "0.015", 0.0145, 0.0155, "gender[woman]"),
-    PublishedValue("mean cosine", "White", "0.68", 0.675, 0.685),
+    PublishedValue("coefficient", "African", "0.47", 0.465, 0.475, 0.47, "race[African]"),
+    PublishedValue("coefficient", "Asian", "0.46", 0.455, 0.465, 0.46, "race[Asian]"),
+    PublishedValue("coefficient", "Hispanic", "0.28", 0.275, 0.285, 0.28, "race[Hispanic]"),
+    PublishedValue("coefficient", "woman", "0.015", 0.0145, 0.0155, 0.015, "gender[woman]"),
+    PublishedValue("mean cosine", "White", "0.68", 0.675, 0.685, 0.68),
     PublishedValue("mean cosine", "African", "0.75 to 0.76", 0.745, 0.765),
     PublishedValue("mean cosine", "Asian", "0.75 to 0.76", 0.745, 0.765),
     PublishedValue("mean cosine", "Hispanic", "0.75 to 0.76", 0.745, 0.765),
