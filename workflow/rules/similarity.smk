@@ -5,10 +5,12 @@ REQUIRED INPUTS: {RESULTS}/draws/{study}/{model}/{cell}.parquet
 OUTPUTS:         {RESULTS}/embeddings/{study}/{model}/{encoder}.parquet
                  {RESULTS}/similarity/{study}/{model}/{encoder}.parquet
 
-Vectors are kept beside the embeddings, so that each text is encoded once.
+Vectors are kept for all studies and models, so that each text is encoded once an encoder.
 """
 
 from llm_variability.similarity import COSINE_VERSION, EMBED_VERSION
+
+ENCODER_THREADS = 8  # or as many cores as there are; an encoder on a CPU uses one each
 
 
 # An encoder on a GPU takes the device from the engine, so it comes after all draws that can go on.
@@ -24,6 +26,7 @@ rule embed:
         f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
     conda:
         ENVIRONMENT
+    threads: ENCODER_THREADS
     resources:
         engine=1,
     params:

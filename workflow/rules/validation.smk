@@ -55,6 +55,7 @@ rule embed_lee2024:
         f"{RESULTS}/benchmarks/validation/lee2024/{VALIDATED_ENCODER}/embed.tsv"
     conda:
         ENVIRONMENT
+    threads: ENCODER_THREADS
     resources:
         engine=1,
     params:
