@@ -627,7 +627,7 @@ def test_the_command_writes_every_file_and_prints_the_summary(
     summary = (tmp_path / "out/summary.txt").read_text(encoding="utf-8")
     assert summary in capsys.readouterr().out
     assert "NOT the published texts" in summary
-    assert "3 texts a cell, seeds 1 2 3" in summary
+    assert "3 texts a cell, seeds 1 to 3" in summary
     assert "toy from nowhere, bfloat16" in summary
 
 

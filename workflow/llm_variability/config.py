@@ -465,7 +465,7 @@ class Validation(_Section):
     seeds: Annotated[
         list[Annotated[int, Field(ge=0), _NO_BOOL]], AfterValidator(_distinct_seeds)
     ] = _allowed(
-        [1, 2, 3, 4, 5],
+        list(range(1, 21)),
         "Seeds of the sampling; each is one repetition.",
         "a list of whole numbers of at least 0, each once",
     )

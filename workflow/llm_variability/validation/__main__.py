@@ -70,7 +70,9 @@ def _describe(arguments: argparse.Namespace, n_texts: int) -> dict[str, str]:
     source, vectors = read_metadata(arguments.texts), read_metadata(arguments.embeddings)
     kind = "the published ones" if source["published"] else "NOT the published texts"
     origin = vectors["encoder_manifest"]["origin"]
-    seeds = " ".join(str(seed) for seed in arguments.seeds)
+    first, last = min(arguments.seeds), max(arguments.seeds)
+    whole = sorted(arguments.seeds) == list(range(first, last + 1))
+    seeds = f"{first} to {last}" if whole else " ".join(map(str, arguments.seeds))
     return {
         "texts": f"{n_texts:,} from {source['origin']}",
         "content": f"{kind} (SHA-256 {source['digest'][:16]}...)",

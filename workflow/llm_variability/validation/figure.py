@@ -36,7 +36,7 @@ def _draw_row(axes: Axes, y: float, value: PublishedValue, measured: dict[str, f
             [y - _HALF_ROW, y + _HALF_ROW],
             color=MUTED,
             linewidth=1.2,
-            zorder=2,
+            zorder=6,
         )
     axes.plot(
         [measured[ALL_TEXTS]],
@@ -47,7 +47,7 @@ def _draw_row(axes: Axes, y: float, value: PublishedValue, measured: dict[str, f
         markeredgecolor=WHOLE,
         markeredgewidth=1.6,
         linestyle="none",
-        zorder=3,
+        zorder=5,
     )
     axes.plot(
         seeds,
