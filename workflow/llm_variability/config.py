@@ -760,7 +760,7 @@ DEFAULT: dict[str, Any] = {
         "names": {
             "kind": "names",
             "stimuli": "resources/names.yaml",
-            "names": {"per_group": 5},
+            "names": {"per_group": 4},
             "formats": ["story", "biography", "social-media-profile", "funny-story"],
             "draws": 1,
             "max_new_tokens": 80,
