@@ -490,6 +490,8 @@ def usable(here: Path) -> dict[str, Any]:
     for name in ("labels.yaml", "names.yaml", "surnames/census2010.csv"):
         (here / "resources" / name).write_bytes((HOME / "resources" / name).read_bytes())
     listed = (here / "resources/names.yaml").read_text()
+    elsewhere = listed.replace("surnames/", "resources/surnames/")
+    (here / "names.yaml").write_text(elsewhere.replace("reference: White", "reference: Martian"))
     gone = listed.replace("surnames/census2010.csv", "gone.csv")
     (here / "names-elsewhere.yaml").write_text(gone)
     values = copy.deepcopy(DEFAULT)
@@ -561,6 +563,10 @@ ABSENT = {
             }
         },
         "studies.s.names.groups: 'Martian' is not in ",
+    ),
+    "reference of names": (
+        {"studies": {"s": {"kind": "names", "stimuli": "names.yaml"}}},
+        "studies.s.stimuli: names.yaml: reference: 'Martian' is no group of ",
     ),
     "texts to validate with": (
         {"validation": {"texts": "gone.parquet"}},

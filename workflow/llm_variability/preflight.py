@@ -9,9 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from llm_variability.config import ConfigError, Encoder, Model, Settings, load_settings, shown
+from llm_variability.config import (
+    ConfigError,
+    Encoder,
+    Model,
+    NameSelection,
+    Settings,
+    load_settings,
+    shown,
+)
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.stimuli.registry import check_stimuli
+
+_OWN = ("formats: ", *(f"names.{field}: " for field in NameSelection.model_fields))
+"""How a message begins that is about a key of the study, not about its stimuli file."""
 
 
 def find_resource(path: str, home: Path) -> Path:
@@ -48,8 +59,8 @@ def _problems(settings: Settings, home: Path) -> Iterator[str]:
         try:
             check_stimuli(find_resource(study.stimuli, home), study)
         except ConfigError as error:
-            own = str(error).startswith(("names.", "formats: "))
-            yield f"studies.{name}.{error}" if own else f"studies.{name}.stimuli: {error}"
+            told = str(error)
+            yield f"studies.{name}.{told if told.startswith(_OWN) else f'stimuli: {told}'}"
     texts = settings.validation.texts
     if texts is not None and not Path(texts).is_file():
         yield f"validation.texts: {texts} is no file"
