@@ -84,7 +84,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "seed of the study": {"seed": 2},
     "policy of the system prompt": {"settings": {"system_prompt": "merge"}},
     "arguments of the template": {"settings": {"chat_template_args": {"enable_thinking": False}}},
-    "room for reasoning": {"settings": {"reasoning_tokens": 100}},
+    "room for reasoning": {"settings": {"reasoning_tokens": 100, "reasoning": "think"}},
     "special tokens kept": {"settings": {"reasoning": "harmony"}},
 }
 SAME: dict[str, dict[str, Any]] = {
@@ -524,10 +524,11 @@ def test_the_model_s_own_context_limits_prompts_too(chat: ChatServer, tmp_path: 
 
 
 def test_tokens_for_reasoning_come_on_top_of_those_for_the_answer(chat: ChatServer) -> None:
-    wanted = on_engine(model={"reasoning_tokens": 40})
+    wanted = on_engine(model={"reasoning_tokens": 40, "reasoning": "think"})
     assert wanted.sampling.to_json()["max_tokens"] == 120
     with pytest.raises(ConfigError, match="33 tokens and 120 new ones"):
-        render(chat, on_engine(model={"reasoning_tokens": 40, "max_model_len": 152}))
+        short = {"reasoning_tokens": 40, "reasoning": "think", "max_model_len": 152}
+        render(chat, on_engine(model=short))
 
 
 # ------------------------------------------------------------------------------------ reasoning

@@ -31,7 +31,7 @@ from llm_variability.config import (
     parse_cell,
     schema_json,
 )
-from llm_variability.preflight import RunLock, check_settings, find_resource
+from llm_variability.preflight import RunLock, check_settings, describe_draws, find_resource
 
 HOME = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -291,7 +291,22 @@ WRONG: dict[str, tuple[Change, str, list[str]]] = {
     "names for labels": (
         put("studies/labels/names", {"per_group": 5}),
         "studies.labels",
-        ["names is allowed with kind names only"],
+        ["the key names needs kind: names; this study is of kind labels"],
+    ),
+    "two draws a name": (
+        put("studies/names/draws", 2),
+        "studies.names",
+        ["draws: a study of names", "Allowed: 1"],
+    ),
+    "two greedy draws a name": (
+        put("studies/names/greedy_draws", 2),
+        "studies.names",
+        ["draws: a study of names", "Allowed: 1"],
+    ),
+    "tokens for reasoning that nobody reads": (
+        put("models/SmolLM2-135M-Instruct/reasoning_tokens", 9),
+        "models.SmolLM2-135M-Instruct",
+        ["reasoning_tokens is allowed with reasoning think or harmony only"],
     ),
     "validation with an unknown encoder": (
         put("validation", {"encoder": "mpnet"}),
@@ -504,6 +519,24 @@ def preflight_problems(values: dict[str, Any], here: Path) -> list[str]:
     with pytest.raises(ConfigError) as raised:
         check_settings(Settings.model_validate(values), here / "my.yaml", here)
     return str(raised.value).splitlines()
+
+
+def test_the_draws_of_a_configuration_are_counted(usable: dict[str, Any], here: Path) -> None:
+    labels = {"stimuli": "resources/labels.yaml", "draws": 50}
+    names = {"kind": "names", "stimuli": "resources/names.yaml", "formats": ["story"]}
+    grid = {
+        "temperature": [0, 0.5, 1.0, 1.5, 2.0],
+        "top_p": [0.2, 0.4, 0.6, 0.8, 1.0],
+    }
+    settings = Settings.model_validate(
+        {**usable, "grid": grid, "studies": {"labels": labels, "names": names}}
+    )
+    # 5,200 texts a setting (section 2.1 of the paper), 21 settings; 200 names in one format.
+    assert list(describe_draws(settings, here)) == [
+        "labels: 104 prompts at 21 settings: 109,200 draws a model, 109,200 in all",
+        "names: 200 prompts at 21 settings: 4,200 draws a model, 4,200 in all;"
+        " no mixed model can be fitted to one format",
+    ]
 
 
 def test_a_usable_configuration_passes(usable: dict[str, Any], here: Path) -> None:

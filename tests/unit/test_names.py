@@ -227,11 +227,11 @@ def test_no_system_prompt_is_null(tmp_path: Path) -> None:
     assert table["system"].null_count() == table.height == 8
 
 
-def test_draws_are_those_of_the_study(tmp_path: Path) -> None:
+def test_each_name_is_drawn_once(tmp_path: Path) -> None:
     stimuli = read_name_stimuli(save(tmp_path))
-    settings = study(draws=3, greedy_draws=2, names=NameSelection(per_group=2))
+    settings = study(names=NameSelection(per_group=2))
     table, _, _ = render_name_prompts(stimuli, settings)
-    assert set(table.select("replicates", "greedy_replicates").rows()) == {(3, 2)}
+    assert set(table.select("replicates", "greedy_replicates").rows()) == {(1, 1)}
 
 
 def test_the_facts_describe_the_names_taken(tmp_path: Path) -> None:

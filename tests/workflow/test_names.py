@@ -122,7 +122,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "Martian",
     ),
     "one name": ({"names": {"per_group": 1}}, "per_group: 1 is not allowed"),
-    "names for labels": ({"kind": "labels"}, "names is allowed with kind names only"),
+    "names for labels": ({"kind": "labels"}, "the key names needs kind: names"),
 }
 
 

@@ -291,6 +291,10 @@ class Model(_Weights):
             raise PydanticCustomError("source", f"endpoint: {self.endpoint!r} is not a URL")
         if self.endpoint is not None and "@" in self.endpoint:
             raise PydanticCustomError("source", "endpoint holds a password; use api_key_env")
+        if self.reasoning_tokens and self.reasoning == "none":
+            raise PydanticCustomError(
+                "source", "reasoning_tokens is allowed with reasoning think or harmony only"
+            )
         if self.endpoint is None and self.api_key_env is not None:
             raise PydanticCustomError("source", "api_key_env is allowed with endpoint only")
         if self.endpoint is None and self.served_name is not None:
@@ -372,7 +376,7 @@ class NameSelection(_Section):
     per_group: Whole = Field(
         default=50,
         ge=2,
-        description="Names a group, the most frequent first; they are what is compared.",
+        description="Names a group (default: 50), the most frequent first; they are compared.",
         json_schema_extra={"allowed": "a whole number of at least 2"},
     )
     groups: list[str] | None = _allowed(
@@ -406,7 +410,8 @@ class Study(_Section):
     draws: Whole = Field(
         50,
         ge=1,
-        description="Draws a prompt in each cell. More can be asked for later: those made stay.",
+        description="Draws a prompt in each cell (default: 50). More can be asked for later: those"
+        " made stay. A study of names has one a name, since it compares names with each other.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
     greedy_draws: Annotated[int, Field(ge=1), _NO_BOOL] | None = Field(
@@ -418,17 +423,32 @@ class Study(_Section):
     max_new_tokens: Whole = Field(
         80,
         ge=1,
-        description="Longest answer in tokens; a longer one is cut and counted as truncated.",
+        description="Longest answer in tokens (default: 80); a longer one is cut and counted as"
+        " truncated.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
     include_truncated: bool = _allowed(
         True, "Measure truncated answers too, as the published study does.", "true or false"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_draw_a_name(cls, values: Any) -> Any:
+        named = isinstance(values, Mapping) and values.get("kind") == "names"
+        return {"draws": 1, **values} if named else values
+
     @model_validator(mode="after")
     def _names_of_names_only(self) -> Study:
         if self.kind != "names" and self.names is not None:
-            raise PydanticCustomError("source", "names is allowed with kind names only")
+            raise PydanticCustomError(
+                "source", f"the key names needs kind: names; this study is of kind {self.kind}"
+            )
+        if self.kind == "names" and (self.draws, self.greedy_draws or 1) != (1, 1):
+            raise PydanticCustomError(
+                "source",
+                "draws: a study of names compares names with each other, so it has one draw a"
+                " name. Allowed: 1",
+            )
         return self
 
     @property

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import ClassVar
 
 from llm_variability.config import (
+    GREEDY,
     ConfigError,
     Encoder,
     Model,
     NameSelection,
     Settings,
+    cell_name,
     load_settings,
     shown,
 )
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
-from llm_variability.stimuli.registry import check_stimuli
+from llm_variability.stimuli.registry import check_stimuli, render_prompts
 
 _OWN = ("formats: ", *(f"names.{field}: " for field in NameSelection.model_fields))
 """How a message begins that is about a key of the study, not about its stimuli file."""
@@ -77,6 +79,24 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
         raise ConfigError("\n".join(problems))
 
 
+def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
+    """Say, a line a study, how many draws it makes, and what will keep it from being fitted.
+
+    settings: checked ones. home: the workflow's folder.
+    """
+    cells = settings.grid.cells()
+    for name, study in settings.studies.items():
+        prompts, design, _ = render_prompts(find_resource(study.stimuli, home), study)
+        greedy, sampled = prompts["greedy_replicates"].sum(), prompts["replicates"].sum()
+        draws = sum(greedy if cell == cell_name(GREEDY, None) else sampled for cell in cells)
+        line = (
+            f"{name}: {len(prompts):,} prompts at {len(cells)} settings: {draws:,} draws a model,"
+            f" {draws * len(settings.models):,} in all"
+        )
+        one_format = prompts[design.block].n_unique() < 2
+        yield f"{line}; no mixed model can be fitted to one {design.block}" if one_format else line
+
+
 def hold_results(results: str) -> None:
     """Take the results folder for this run, or end in one line if another run has it."""
     try:
@@ -100,6 +120,8 @@ def main() -> None:
         f" encoders: {', '.join(settings.encoders)}; studies: {', '.join(settings.studies)};"
         f" settings: {', '.join(settings.grid.cells())}"
     )
+    for line in describe_draws(settings, Path(__file__).parents[2]):
+        print(line)
 
 
 def share_package(folder: Path) -> None:

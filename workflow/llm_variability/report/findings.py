@@ -27,9 +27,13 @@ prompts with two texts or more, at temperatures above 0."""
 CAUTION = (
     "At the pairwise level every text stands in many pairs, and the p-values treat these pairs as"
     " independent: they are too small, and the counts of significant settings are upper bounds."
-    " Direction and size of the estimate are the evidence; the cell level, one mean a group and"
-    " block, does not suffer from it, but with few blocks has little power. No p-value here is"
-    " corrected for the number of contrasts and settings."
+    " Direction and size of the estimate, with the interval of the cell level, are the evidence;"
+    " that level, one mean a group and format, does not suffer from it, but with few formats has"
+    " little power. No p-value here is corrected for the number of contrasts and settings."
+)
+NAMES_CAUTION = (
+    " Neither level knows that in a study of names the same names stand in every format: there,"
+    " read the p-values of both levels as lower bounds."
 )
 
 

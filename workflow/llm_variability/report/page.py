@@ -429,6 +429,7 @@ def build_study(
         "encoder_agreement": sections.arrange_encoder_agreement(tables["encoder_agreement"]),
         "level_agreement": sections.arrange_level_agreement(tables["level_agreement"]),
         "selection": sections.arrange_selection(tables["name_selection"]),
+        "members": sections.list_members(stimuli, design),
         "lengths": {
             **_length_figure(study, lengths, study_figures, output),
             "table": sections.arrange_lengths(lengths),
@@ -534,7 +535,8 @@ def build_page(inputs: Inputs, output: Path) -> Context:
             for text in [*section["alarms_in_short"], *section["further_alarms"]]
         ],
         "failed_fits": sum(row["settings"] for section in built for row in section["failures"]),
-        "caution": findings.CAUTION,
+        "caution": findings.CAUTION
+        + (findings.NAMES_CAUTION if any(each["design"].unit for each in built) else ""),
         "thresholds": {name: percent(share) for name, share in findings.THRESHOLDS.items()},
         "statuses": STATUSES,
         "examples_shown": EXAMPLES_SHOWN,

@@ -10,7 +10,7 @@ from llm_variability.report import statements
 from llm_variability.report.comparisons import Setting
 from llm_variability.report.contrasts import Contrast
 from llm_variability.report.length import MEASURES
-from llm_variability.report.wording import percent, signed
+from llm_variability.report.wording import percent, show_text, signed
 from llm_variability.tables import Design
 
 Context = dict[str, Any]
@@ -166,6 +166,7 @@ def arrange_selection(selection: pl.DataFrame) -> Context | None:
         "list": selection["list"][0],
         "reference": references[0] if references.len() else None,
         "any_flagged": bool(selection["flagged"].sum()),
+        "counted": selection["fewest"].null_count() == 0,
         "rows": [
             {
                 "group": row["group"],
@@ -180,6 +181,20 @@ def arrange_selection(selection: pl.DataFrame) -> Context | None:
             for row in selection.iter_rows(named=True)
         ],
     }
+
+
+def list_members(stimuli: pl.DataFrame, design: Design) -> list[Context]:
+    """List the units (names) of each group; nothing for a study without units."""
+    if design.unit is None:
+        return []
+    groups = [factor.name for factor in design.factors]
+    members = stimuli.group_by(groups, maintain_order=True).agg(
+        pl.col(design.unit).unique(maintain_order=True)
+    )
+    return [
+        {"group": ", ".join(levels), "names": ", ".join(map(show_text, names))}
+        for *levels, names in members.iter_rows()
+    ]
 
 
 def compare_name_studies(
