@@ -16,7 +16,7 @@ _MESSAGE = re.compile(
 _HARMONY_MARKS = ("<|channel|>", "<|message|>")
 _ENDS = re.compile(r"<\|(?:end|return|call)\|>\s*\Z")
 # The same with the marks taken out, as a server that skips special tokens leaves it.
-_BARE_FIRST = re.compile(r"\A(?=(?:analysis|commentary))")
+_BARE_FIRST = ("analysis", "commentary")
 _BARE_CHANNEL = re.compile(r"(?:\A|assistant)(analysis|commentary|final)")
 
 
@@ -64,7 +64,7 @@ def _split_harmony(raw: str) -> Answer:
             addressed = " to=" in message["header"]
             found.append(("call" if addressed else message["channel"], message["text"]))
         return _split_channels(found)
-    if _BARE_FIRST.match(raw):
+    if raw.startswith(_BARE_FIRST):
         parts = _BARE_CHANNEL.split(raw)[1:]
         return _split_channels(list(zip(parts[::2], parts[1::2], strict=True)))
     return Answer(None, _ENDS.sub("", raw))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Cell:
             keep_special_tokens=self.model.reasoning == "harmony",
         )
 
-    @property
+    @cached_property
     def template(self) -> str | None:
         """The chat template with a fixed date, if it would insert today's; else None."""
         if self.manifest["path"] is None:
