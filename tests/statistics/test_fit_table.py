@@ -35,6 +35,8 @@ DESIGN = Design(
     blocks=BLOCKS,
 )
 GROUPS = [(b, *g) for b in BLOCKS for g in product(("White", "Asian"), ("man", "woman"))]
+ROWS = 4 + 4 + 2 * (4 + 2 + 1)
+"""Of a setting: the terms of the mixed models, and two scopes of published, marginal, crossed."""
 LABELS = {"study": "labels", "model": "tiny", "measure": "mini"}
 
 
@@ -221,10 +223,10 @@ def test_settings_do_not_touch_each_other_and_come_in_ascending_order() -> None:
 def test_greedy_setting_is_an_anchor_and_not_fitted() -> None:
     rows = similarity_rows(draw_vectors(8), "0", None)
     fits = fit_settings(similarity_table(rows), DESIGN, **LABELS)
-    assert fits["level"].to_list() == ["pairwise", "cell"]
-    assert fits["reason"].to_list() == [GREEDY_REASON] * 2
-    assert fits["top_p"].to_list() == [None, None]
-    assert fits["n_observations"].to_list() == [12 * 15, 12]
+    assert fits["level"].to_list() == ["pairwise", "cell", "text", "text"]
+    assert fits["reason"].to_list() == [GREEDY_REASON] * 4
+    assert fits["top_p"].to_list() == [None] * 4
+    assert fits["n_observations"].to_list() == [12 * 15, 12, 12 * 6, 12 * 6]
 
 
 def test_greedy_setting_is_fitted_where_the_design_says_so() -> None:
@@ -232,7 +234,7 @@ def test_greedy_setting_is_fitted_where_the_design_says_so() -> None:
     rows = similarity_rows(draw_vectors(8), "0", None)
     fits = fit_settings(similarity_table(rows), design, **LABELS)
     assert fits["converged"].all()
-    assert fits.height == 8
+    assert fits.height == ROWS
 
 
 def without(vectors: dict, *names: str) -> dict:
@@ -280,10 +282,10 @@ def test_fit_that_cannot_be_made_is_a_row_that_says_why(
 ) -> None:
     table = similarity_table(similarity_rows(vectors))
     fits = fit_settings(table, DESIGN, backend=backend, **LABELS)
-    assert fits["level"].to_list() == ["pairwise", "cell"]
-    assert fits["converged"].to_list() == [False, False]
+    assert fits["level"].to_list() == ["pairwise", "cell", "text", "text"]
+    assert fits["converged"].to_list() == [False] * 4
     for column in ("term", "estimate", "std_error", "p_value", "ci_low", "ci_high", "var_block"):
-        assert fits[column].null_count() == 2
+        assert fits[column].null_count() == 4
     assert fits["reason"].str.contains(reason).all(), fits["reason"].to_list()
 
 
@@ -291,13 +293,13 @@ def test_single_format_is_a_row_that_says_why() -> None:
     design = Design(DESIGN.block, DESIGN.factors, blocks=("story",))
     table = similarity_table(similarity_rows(without(draw_vectors(9), "essay", "poem")))
     fits = fit_settings(table, design, **LABELS)
-    assert (
-        fits["reason"].to_list()
-        == [
-            "only one format: its random intercept needs at least two",
-        ]
-        * 2
-    )
+    failed = fits.filter(~pl.col("converged"))
+    assert failed.select("level", "scope", "reason").rows() == [
+        ("pairwise", None, "only one format: its random intercept needs at least two"),
+        ("cell", None, "only one format: its random intercept needs at least two"),
+        ("text", "formats random", "only one format: a sample of them needs at least two"),
+    ]
+    assert fits.filter(pl.col("scope") == "formats fixed")["converged"].to_list() == [True] * 7
 
 
 def test_pairs_of_equal_texts_within_formats_leave_the_pairwise_fit_without_residual() -> None:
@@ -308,7 +310,11 @@ def test_pairs_of_equal_texts_within_formats_leave_the_pairwise_fit_without_resi
         for row in similarity_rows({key: draw_vectors(9)[key]}):
             rows.append(row | {"cosine_sum": 5 * cosine, "cosine_sum_squares": 5 * cosine**2})
     fits = fit_settings(similarity_table(rows), DESIGN, **LABELS)
-    assert fits["reason"].to_list() == ["no variance within blocks beyond the fixed effects"] * 2
+    mixed = "no variance within blocks beyond the fixed effects"
+    texts = "no variance: in every group all texts are equally typical"
+    assert fits.filter(pl.col("level") != "text")["reason"].to_list() == [mixed] * 2
+    fixed = fits.filter(pl.col("scope") == "formats fixed")
+    assert fixed["reason"].to_list() == [texts]
 
 
 def test_fit_that_does_not_converge_is_a_row_that_says_so(
@@ -316,16 +322,17 @@ def test_fit_that_does_not_converge_is_a_row_that_says_so(
 ) -> None:
     monkeypatch.setattr("llm_variability.fits.profile._SLOPE_TOLERANCE", -1.0)
     fits = fit_settings(similarity_table(similarity_rows(draw_vectors(9))), DESIGN, **LABELS)
-    assert fits["reason"].str.starts_with("no convergence").all()
-    assert fits["estimate"].null_count() == fits.height == 2
+    mixed = fits.filter(pl.col("level") != "text")
+    assert mixed["reason"].str.starts_with("no convergence").all()
+    assert mixed["estimate"].null_count() == mixed.height == 2
 
 
 def test_unfittable_setting_leaves_the_others_alone() -> None:
     broken = similarity_rows(without(draw_vectors(9), "woman"), "0.5", "0.2")
     whole = similarity_rows(draw_vectors(9), "0.5", "0.9")
     fits = fit_settings(similarity_table(broken + whole), DESIGN, **LABELS)
-    assert fits.filter(pl.col("top_p") == "0.2").height == 2
-    assert fits.filter(pl.col("top_p") == "0.9", pl.col("converged")).height == 8
+    assert fits.filter(pl.col("top_p") == "0.2").height == 4
+    assert fits.filter(pl.col("top_p") == "0.9", pl.col("converged")).height == ROWS
 
 
 def test_setting_without_any_text_still_has_its_rows() -> None:
@@ -333,9 +340,9 @@ def test_setting_without_any_text_still_has_its_rows() -> None:
     fits = fit_settings(table, DESIGN, settings=[("0", None), ("2.0", "0.9")], **LABELS)
     assert (
         fits.filter(pl.col("temperature") == "2.0")["reason"].to_list()
-        == ["no text was measured"] * 2
+        == ["no text was measured"] * 4
     )
-    assert fits.filter(pl.col("temperature") == "0")["reason"].to_list() == [GREEDY_REASON] * 2
+    assert fits.filter(pl.col("temperature") == "0")["reason"].to_list() == [GREEDY_REASON] * 4
 
 
 def test_level_outside_the_design_is_refused() -> None:
@@ -378,7 +385,7 @@ def test_command_writes_a_fits_table_that_says_what_made_it(tmp_path: Path, back
 
     assert done.returncode == 0, done.stderr
     fits = read_table(tmp_path / "out.parquet", FITS)
-    assert fits.height == 8 + 2 + 2
+    assert fits.height == ROWS + 4 + 4
     made_by = read_metadata(tmp_path / "out.parquet")
     assert made_by["table"] == "fits"
     assert made_by["fits_version"] == VERSION

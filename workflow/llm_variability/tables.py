@@ -184,7 +184,18 @@ FITS = Table(
         "model": Column(pl.String, "language model"),
         "measure": Column(pl.String, "encoder whose cosine is the outcome"),
         **_SETTING,
-        "level": Column(pl.String, "pairwise or cell: what one observation is"),
+        "level": Column(pl.String, "pairwise, cell or text: what one observation is"),
+        "scope": Column(
+            pl.String,
+            "formats fixed or formats random, at level text; null: a random intercept of formats",
+            nullable=True,
+        ),
+        "coding": Column(
+            pl.String,
+            "treatment (other factors at their reference, as published), marginal (averaged over"
+            " them) or interaction; null where there is no estimate",
+            nullable=True,
+        ),
         "term": Column(pl.String, "fixed effect, as in race[Asian]:gender[woman]", nullable=True),
         "estimate": Column(pl.Float64, "in standard deviations of the outcome", nullable=True),
         "std_error": Column(pl.Float64, "standard error of the estimate", nullable=True),
@@ -193,13 +204,19 @@ FITS = Table(
         "p_value": Column(pl.Float64, "two-sided", nullable=True),
         "ci_low": Column(pl.Float64, "lower end of the 95% interval", nullable=True),
         "ci_high": Column(pl.Float64, "upper end of the 95% interval", nullable=True),
+        "simultaneous_low": Column(
+            pl.Float64, "lower end of the 95% intervals of all terms of a coding", nullable=True
+        ),
+        "simultaneous_high": Column(pl.Float64, "their upper end", nullable=True),
         "var_block": Column(pl.Float64, "variance of the random intercept", nullable=True),
         "var_residual": Column(pl.Float64, "residual variance", nullable=True),
         "n_observations": Column(pl.Int64, "observations in the fit"),
         "n_blocks": Column(pl.Int32, "levels of the random intercept"),
         "outcome_mean": Column(pl.Float64, "mean taken off in z-scoring", nullable=True),
         "outcome_sd": Column(pl.Float64, "SD divided by in z-scoring", nullable=True),
-        "backend": Column(pl.String, "profile or statsmodels"),
+        "backend": Column(
+            pl.String, "profile or statsmodels; at level text, jackknife or format-clustered"
+        ),
         "converged": Column(pl.Boolean, "whether the fit can be relied on"),
         "reason": Column(pl.String, "why there is no estimate, if there is none", nullable=True),
     },

@@ -1,12 +1,16 @@
-"""Mixed models: one table for each study, model and measure, a row an estimate.
+"""Group differences of a study, model and measure: one table, a row an estimate.
 
 group_statistics   per-text sums to the counts, means and sums of squares of the groups
 coding             the design's factors to the fixed effects' design matrix
 random_intercept   what a fit takes and gives, whichever backend makes it
 profile            REML from the groups' statistics, exactly, in milliseconds
 mixedlm            the same fit by statsmodels, for comparison
-fit_table          every setting at both levels, and the reasons where there is no fit
+contrasts          published contrasts, contrasts averaged over factors, interactions
+text_variance      the variance of a group's mean cosine, by deleting texts or names
+text_inference     standard errors with formats fixed or random; simultaneous intervals
+text_level         every contrast of one setting under both scopes
+fit_table          every setting at every level, and the reasons where there is no fit
 """
 
-VERSION = 2
+VERSION = 3
 """Changes when results of this stage change, so that they are made anew; else it stays."""

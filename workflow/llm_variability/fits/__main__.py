@@ -36,8 +36,9 @@ def make_fits(arguments: argparse.Namespace) -> None:
     )
     for row in fits.filter(~pl.col("converged")).iter_rows(named=True):
         setting = f"temperature {row['temperature']}, top-p {row['top_p'] or 'none'}"
-        log.warning("%s, %s: no fit: %s", setting, row["level"], row["reason"])
-    done = fits.filter("converged").select("temperature", "top_p", "level").n_unique()
+        parts = [row[name] for name in ("level", "scope", "coding", "term") if row[name]]
+        log.warning("%s, %s: no fit: %s", setting, ", ".join(parts), row["reason"])
+    done = fits.filter("converged").select("temperature", "top_p", "level", "scope").n_unique()
     log.info("%s, %s: %d fits by %s", arguments.model, arguments.measure, done, arguments.backend)
     own = {
         "study": arguments.study,
@@ -51,7 +52,7 @@ def make_fits(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = stage_parser("Fit the mixed models of all settings of one model.")
+    parser = stage_parser("Fit all settings of one model, at every level.")
     parser.add_argument("--study", required=True, help="the study's name")
     parser.add_argument("--model", required=True, help="the language model's name")
     parser.add_argument("--measure", required=True, help="the encoder's name")

@@ -1,4 +1,4 @@
-"""The fits of every setting, at both levels, and the reasons where there is none."""
+"""The fits of every setting, at every level, and the reasons where there is none."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ from llm_variability.fits.random_intercept import (
     collapse_to_means,
     standardise,
 )
+from llm_variability.fits.text_inference import FORMATS_RANDOM, SCOPES
+from llm_variability.fits.text_level import ESTIMATORS, LEVEL, fit_texts, require_deletable
 from llm_variability.tables import FITS, Design
 
-LEVELS = ("pairwise", "cell")
-"""What one observation is: a pair of texts, or the mean of a group's pairs in one block."""
+LEVELS = ("pairwise", "cell", LEVEL)
+"""What one observation is: a pair of texts, the mean of a group's pairs in one block, or a text."""
+
+VARIANTS = (("pairwise", None), ("cell", None), *((LEVEL, scope) for scope in SCOPES))
+"""Each level with each of its scopes; the mixed models have none but their own."""
 
 BACKENDS = ("profile", "statsmodels")
 
@@ -50,7 +55,9 @@ class _Groups:
     within_ss: np.ndarray
 
     def n_observations(self, level: str) -> int:
-        return int(self.n_pairs.sum() if level == "pairwise" else (self.n_pairs > 0).sum())
+        if level == "pairwise":
+            return int(self.n_pairs.sum())
+        return int((self.n_pairs > 0).sum() if level == "cell" else self.n_texts.sum())
 
     def n_blocks(self) -> int:
         return len({key[0] for key, pairs in zip(self.keys, self.n_pairs, strict=True) if pairs})
@@ -79,6 +86,10 @@ def fit_settings(
 ) -> pl.DataFrame:
     """Fit `z ~ full factorial of the design + (1 | block)` by REML to each setting of a model.
 
+    Levels `pairwise` and `cell` are these fits; level `text` estimates the same effects, and
+    contrasts averaged over the other factors, with standard errors from the texts or from the
+    blocks (`text_level.fit_texts`), under each of two scopes, in the units of `pairwise`.
+
     At level `pairwise` z is the pairwise cosine, z-scored over all pairs of the setting; at level
     `cell` it is the mean cosine of each block x group, z-scored over these means. Both divide by
     the sample standard deviation (n - 1); `outcome_mean` and `outcome_sd` turn an estimate back
@@ -87,7 +98,8 @@ def fit_settings(
     `cell` they use t on (blocks - 1) (groups - 1) degrees of freedom, since cells can be few; with
     the published 13 x 8 cells (84) that differs little from the published normal.
 
-    A fit that cannot be made is one row with a `reason` and no term, estimate or standard error.
+    A fit that cannot be made is one row with a `reason` and no term, estimate or standard error
+    (at level `text` a single contrast without variance is a row with a term and a reason).
     That includes a setting in which any block x group of the design has fewer than two texts: a
     fit on the rest would answer another question without saying so.
 
@@ -105,7 +117,10 @@ def fit_settings(
     rows = []
     for setting in sorted({*settings, *((key[0], key[1]) for key in found)}, key=_setting_order):
         groups = _complete_groups(found.get(setting, statistics.clear()), design, blocks)
-        for level in LEVELS:
+        texts = similarity.filter(
+            pl.col("temperature") == setting[0], pl.col("top_p").eq_missing(pl.lit(setting[1]))
+        )
+        for level, scope in VARIANTS:
             head = {
                 "study": study,
                 "model": model,
@@ -113,14 +128,18 @@ def fit_settings(
                 "temperature": setting[0],
                 "top_p": setting[1],
                 "level": level,
+                "scope": scope,
                 "n_observations": groups.n_observations(level),
                 "n_blocks": groups.n_blocks(),
-                "backend": backend,
+                "backend": backend if scope is None else ESTIMATORS[scope],
             }
             try:
                 if setting[0] == GREEDY and design.greedy_is_anchor:
                     raise UnfittableError(GREEDY_REASON)
-                estimates = _fit_level(groups, design, level, fitter)
+                if scope is None:
+                    estimates = _fit_level(groups, design, level, fitter)
+                else:
+                    estimates = _fit_scope(texts, groups, design, scope)
             except UnfittableError as error:
                 rows.append({**head, "converged": False, "reason": str(error)})
             else:
@@ -168,12 +187,23 @@ def _require_complete(groups: _Groups, design: Design) -> None:
     if small:
         more = f" and {len(small) - 3} more" if len(small) > 3 else ""
         raise UnfittableError(f"fewer than two texts in {', '.join(small[:3])}{more}")
-    if len(groups.blocks) < 2:
-        raise UnfittableError(
-            f"only one {groups.block_name}: its random intercept needs at least two"
-        )
     if not (np.isfinite(groups.mean).all() and np.isfinite(groups.within_ss).all()):
         raise UnfittableError("a cosine is not finite")
+
+
+def _require_blocks(groups: _Groups, use: str) -> None:
+    if len(groups.blocks) < 2:
+        raise UnfittableError(f"only one {groups.block_name}: {use} needs at least two")
+
+
+def _pair_outcome(groups: _Groups, coding: np.ndarray) -> GroupedOutcome:
+    return GroupedOutcome(
+        block=np.repeat(np.arange(len(groups.blocks)), len(coding)),
+        coding=np.tile(coding, (len(groups.blocks), 1)),
+        count=groups.n_pairs,
+        mean=groups.mean,
+        within_ss=groups.within_ss,
+    )
 
 
 def _degrees_of_freedom(groups: _Groups, n_groups: int, level: str) -> float:
@@ -189,19 +219,13 @@ def _fit_level(
     groups: _Groups, design: Design, level: str, fitter: Fitter
 ) -> list[Mapping[str, Any]]:
     _require_complete(groups, design)
+    _require_blocks(groups, "its random intercept")
     terms, coding = code_full_factorial(design.factors)
-    outcome = GroupedOutcome(
-        block=np.repeat(np.arange(len(groups.blocks)), len(coding)),
-        coding=np.tile(coding, (len(groups.blocks), 1)),
-        count=groups.n_pairs,
-        mean=groups.mean,
-        within_ss=groups.within_ss,
-    )
+    outcome = _pair_outcome(groups, coding)
     if level == "cell":
         outcome = collapse_to_means(outcome)
     scaled, mean, deviation = standardise(outcome)
-    if deviation < MIN_SD:
-        raise UnfittableError("no variance: all cosines are equal")
+    _require_spread(deviation)
     try:
         fit = fitter(scaled)
     except np.linalg.LinAlgError as error:
@@ -215,6 +239,7 @@ def _fit_level(
     margin = stdtrit(df, 0.975) * fit.std_error
     return [
         {
+            "coding": "treatment",
             "term": term,
             "estimate": float(fit.estimate[i]),
             "std_error": float(fit.std_error[i]),
@@ -230,3 +255,22 @@ def _fit_level(
         }
         for i, term in enumerate(terms)
     ]
+
+
+def _require_spread(deviation: float) -> None:
+    if deviation < MIN_SD:
+        raise UnfittableError("no variance: all cosines are equal")
+
+
+def _fit_scope(
+    texts: pl.DataFrame, groups: _Groups, design: Design, scope: str
+) -> list[Mapping[str, Any]]:
+    _require_complete(groups, design)
+    if scope == FORMATS_RANDOM:
+        _require_blocks(groups, "a sample of them")
+    require_deletable(groups.n_texts, groups.keys)
+    coding = code_full_factorial(design.factors)[1]
+    _, mean, deviation = standardise(_pair_outcome(groups, coding))
+    _require_spread(deviation)
+    means = groups.mean.reshape(len(groups.blocks), -1)
+    return fit_texts(texts, means, design, groups.blocks, scope, (mean, deviation))
