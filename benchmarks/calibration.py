@@ -280,7 +280,7 @@ def infer_strata(means: np.ndarray, weights: np.ndarray, shape: tuple[int, ...])
             projection = np.kron(projection, part)
         df = (formats - 1) * round(np.trace(projection))
         mean_square = ((left @ projection) ** 2).sum(axis=(-2, -1)) / df
-        share = float(weights @ projection @ weights.T) / formats * mean_square
+        share = (weights @ projection @ weights.T).item() / formats * mean_square
         variance += share
         squares += share**2 / df
     estimate = means.mean(axis=-2) @ weights.T
