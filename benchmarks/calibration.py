@@ -44,6 +44,8 @@ from llm_variability.fits.text_inference import (
     simultaneous_quantile,
 )
 from llm_variability.fits.text_variance import (
+    correct_covariance,
+    correct_jackknife,
     dyadic_variance,
     jackknife_covariance,
     jackknife_deviations,
@@ -287,12 +289,21 @@ def infer_strata(means: np.ndarray, weights: np.ndarray, shape: tuple[int, ...])
     return Inference(estimate, variance[:, None, None], (variance**2 / squares)[:, None])
 
 
+def measure_variance(sample: Sample) -> np.ndarray:
+    n = np.array(sample.texts)
+    return correct_jackknife(jackknife_variance(sample.cosine_sum), sample.within_ss, n)
+
+
 def measure_groups(sample: Sample, study: Study) -> GroupVariance:
     if not study.shared:
         n = np.full(sample.means.shape, sample.texts)
-        return combine_independent(jackknife_variance(sample.cosine_sum), n)
+        return combine_independent(measure_variance(sample), n)
     deviations = np.swapaxes(jackknife_deviations(sample.cosine_sum), 1, 2)
-    covariance = jackknife_covariance(deviations)
+    covariance = correct_covariance(
+        jackknife_covariance(deviations),
+        np.swapaxes(jackknife_variance(sample.cosine_sum), 1, 2),
+        np.swapaxes(measure_variance(sample), 1, 2),
+    )
     return combine_shared(covariance, np.full(covariance.shape[:2], sample.texts))
 
 
@@ -300,21 +311,21 @@ def infer_all(study: Study, sample: Sample, weights: np.ndarray) -> Iterator[tup
     """Give every test of one contrast: those of the package, then what it was chosen from."""
     means, groups = sample.means, measure_groups(sample, study)
     n = np.full(means.shape, sample.texts)
-    apart = combine_independent(jackknife_variance(sample.cosine_sum), n)
     yield "pairwise", infer_mixed(sample, weights, "pairwise")
     yield "cell", infer_mixed(sample, weights, "cell")
     yield "text, formats fixed", infer_formats_fixed(means, groups, weights)
     yield "text, formats random", infer_formats_random(means, groups, weights)
     if study.shared:
+        apart = combine_independent(measure_variance(sample), n)
         yield "fixed, names as if new", infer_formats_fixed(means, apart, weights)
         yield "random, names as if new", infer_formats_random(means, apart, weights)
         return
-    dyadic = [dyadic_variance(sample.cosine_sum, sample.within_ss, each) for each in (False, True)]
-    raw, unbiased = (combine_independent(np.maximum(each, 1e-12), n) for each in dyadic)
-    yield "fixed, dyadic", infer_formats_fixed(means, raw, weights)
-    yield "fixed, dyadic unbiased", infer_formats_fixed(means, unbiased, weights)
-    known = jackknife_variance(sample.cosine_sum)
-    yield "random, meta-analysis", infer_meta_analysis(means, known, weights)
+    jackknife = jackknife_variance(sample.cosine_sum)
+    dyadic = np.maximum(dyadic_variance(sample.cosine_sum, sample.within_ss), 1e-12)
+    for name, variance in (("jackknife as it is", jackknife), ("dyadic", dyadic)):
+        groups = combine_independent(variance, n)
+        yield f"fixed, {name}", infer_formats_fixed(means, groups, weights)
+    yield "random, meta-analysis", infer_meta_analysis(means, jackknife, weights)
     shape = tuple(len(factor.levels) for factor in DESIGNS[study.design])
     yield "random, error strata", infer_strata(means, weights, shape)
 

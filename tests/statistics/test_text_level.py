@@ -83,7 +83,7 @@ def average(vectors: dict, group: tuple) -> float:
     return float(np.mean([mean_cosine(vectors[block, *group]) for block in BLOCKS]))
 
 
-UNEVEN = {("story", "Asian", "man"): 3, ("poem", "White", "woman"): 9, ("essay", "Asian", "man"): 4}
+UNEVEN = {("story", "Asian", "man"): 5, ("poem", "White", "woman"): 9, ("essay", "Asian", "man"): 4}
 
 CONTRASTS = {
     ("treatment", "race[Asian]"): {("Asian", "man"): 1, ("White", "man"): -1},
@@ -109,55 +109,69 @@ CONTRASTS = {
 }
 
 
+def deletion_variance(vectors: np.ndarray) -> float:
+    """The jackknife of the mean cosine by deletion, with nothing taken off."""
+    n = len(vectors)
+    deleted = np.array([mean_cosine(np.delete(vectors, i, axis=0)) for i in range(n)])
+    return float((n - 1) / n * ((deleted - deleted.mean()) ** 2).sum())
+
+
+def unbiased_variance(vectors: np.ndarray) -> float:
+    """From products of disjoint pairs; or that of independent pairs, if it is more."""
+    pairs = {
+        pair: vectors[pair[0]] @ vectors[pair[1]] for pair in combinations(range(len(vectors)), 2)
+    }
+    values = np.array(list(pairs.values()))
+    disjoint = [a * b for (d, a), (e, b) in product(pairs.items(), repeat=2) if not set(d) & set(e)]
+    return float(max(values.mean() ** 2 - np.mean(disjoint), values.var(ddof=1) / len(values)))
+
+
 @pytest.mark.parametrize("contrast", CONTRASTS, ids=" ".join)
-def test_fixed_formats_have_the_jackknife_of_texts_deleted_one_by_one(contrast: tuple) -> None:
+def test_fixed_formats_add_up_the_unbiased_variances_of_the_groups(contrast: tuple) -> None:
     vectors = draw_vectors(1, LABEL_KEYS, UNEVEN)
     weights = CONTRASTS[contrast]
-
-    def estimate(of: dict) -> float:
-        return sum(weight * average(of, group) for group, weight in weights.items())
-
-    variance = 0.0
-    for key, texts in vectors.items():
-        n = len(texts)
-        deleted = np.array(
-            [estimate(vectors | {key: np.delete(texts, i, axis=0)}) for i in range(n)]
-        )
-        variance += (n - 1) / n * ((deleted - deleted.mean()) ** 2).sum()
-
+    estimate = sum(weight * average(vectors, group) for group, weight in weights.items())
+    variance = sum(
+        weight**2 * unbiased_variance(vectors[block, *group]) / len(BLOCKS) ** 2
+        for group, weight in weights.items()
+        for block in BLOCKS
+    )
     row = at_level(fit(similarity_table(vectors, LABELS), LABELS), "formats fixed", contrast[0])[
         contrast[1]
     ]
-    assert row["estimate"] * row["outcome_sd"] == pytest.approx(estimate(vectors), abs=1e-12)
-    assert row["std_error"] * row["outcome_sd"] == pytest.approx(np.sqrt(variance), rel=1e-9)
+    assert row["estimate"] * row["outcome_sd"] == pytest.approx(estimate, abs=1e-12)
+    assert row["std_error"] * row["outcome_sd"] == pytest.approx(np.sqrt(variance), rel=1e-7)
 
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_names_are_deleted_from_all_formats_at_once(missing: bool) -> None:
-    """Seven names a group in three formats; where some are missing a format goes on without."""
-    sizes = {("essay", "Black"): 5, ("poem", "White"): 6} if missing else {}
-    vectors = draw_vectors(2, NAME_KEYS, dict.fromkeys(NAME_KEYS, 7) | sizes)
+    """Eight names a group in three formats; where some are missing a format goes on without."""
+    sizes = {("essay", "Black"): 6, ("poem", "White"): 7} if missing else {}
+    vectors = draw_vectors(2, NAME_KEYS, dict.fromkeys(NAME_KEYS, 8) | sizes)
     rng = np.random.default_rng(3)
     names = {
-        key: [f"{key[1]} {i}" for i in rng.permutation(7)[: len(vectors[key])]] for key in NAME_KEYS
+        key: [f"{key[1]} {i}" for i in rng.permutation(8)[: len(vectors[key])]] for key in NAME_KEYS
     }
 
-    def estimate(deleted: str | None = None) -> float:
-        kept = {
-            key: unit[[name != deleted for name in names[key]]] for key, unit in vectors.items()
-        }
-        return average(kept, ("Black",)) - average(kept, ("White",))
+    def mean_without(name: str, key: tuple) -> float:
+        return mean_cosine(vectors[key][[each != name for each in names[key]]])
 
     variance = 0.0
     for group in ("White", "Black"):
-        deleted = np.array([estimate(f"{group} {i}") for i in range(7)])
-        variance += 6 / 7 * ((deleted - deleted.mean()) ** 2).sum()
+        keys = [(block, group) for block in BLOCKS]
+        deleted = np.array([[mean_without(f"{group} {i}", key) for key in keys] for i in range(8)])
+        shift = deleted - [mean_cosine(vectors[key]) for key in keys]
+        factor = np.sqrt(
+            [unbiased_variance(vectors[key]) / deletion_variance(vectors[key]) for key in keys]
+        )
+        variance += 7 / 8 * ((shift @ factor / len(BLOCKS)) ** 2).sum()
 
     fits = fit(similarity_table(vectors, NAMES, names), NAMES)
     row = at_level(fits, "formats fixed", "treatment")["group[Black]"]
-    assert row["estimate"] * row["outcome_sd"] == pytest.approx(estimate(), abs=1e-12)
-    assert row["std_error"] * row["outcome_sd"] == pytest.approx(np.sqrt(variance), rel=1e-9)
-    assert 6 <= row["df"] <= 12
+    expected = average(vectors, ("Black",)) - average(vectors, ("White",))
+    assert row["estimate"] * row["outcome_sd"] == pytest.approx(expected, abs=1e-12)
+    assert row["std_error"] * row["outcome_sd"] == pytest.approx(np.sqrt(variance), rel=1e-7)
+    assert 7 <= row["df"] <= 14
 
 
 def test_names_that_keep_their_typicality_widen_the_interval_for_a_sample_of_formats() -> None:
@@ -260,13 +274,13 @@ def test_cosines_in_another_unit_give_the_same_estimates() -> None:
         )
 
 
-def test_group_of_two_texts_is_a_reason_at_the_text_level_alone() -> None:
-    vectors = draw_vectors(9, LABEL_KEYS, {("essay", "Asian", "man"): 2})
+def test_group_of_three_texts_is_a_reason_at_the_text_level_alone() -> None:
+    vectors = draw_vectors(9, LABEL_KEYS, {("essay", "Asian", "man"): 3})
     fits = fit(similarity_table(vectors, LABELS), LABELS)
     assert fits.filter(pl.col("level") != "text")["converged"].all()
     text = fits.filter(pl.col("level") == "text")
     assert text["scope"].to_list() == ["formats fixed", "formats random"]
-    assert text["reason"].to_list() == ["fewer than three texts in essay / Asian / man (2)"] * 2
+    assert text["reason"].to_list() == ["fewer than four texts in essay / Asian / man (3)"] * 2
     assert text["term"].null_count() == text["coding"].null_count() == 2
 
 

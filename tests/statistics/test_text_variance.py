@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from llm_variability.fits.bootstrap import bootstrap_mean_cosines
 from llm_variability.fits.text_variance import (
+    correct_covariance,
+    correct_jackknife,
     dyadic_variance,
     jackknife_covariance,
     jackknife_deviations,
@@ -48,17 +50,26 @@ def test_jackknife_is_that_of_pairs_deleted_one_text_at_a_time(seed: int, n: int
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 9))
-def test_unbiased_variance_is_that_of_products_of_pairs_without_a_text_in_common(
+def test_corrected_variance_is_that_of_products_of_pairs_without_a_text_in_common(
     seed: int, n: int
 ) -> None:
-    """m^2 less the mean product of disjoint pairs, whose expectation is that of m, squared."""
+    """m^2 less the mean product of disjoint pairs, whose expectation is that of m, squared.
+
+    Or, where that is more, what the pairs would give were they independent.
+    """
     cosines = (vectors := draw_vectors(seed, n)) @ vectors.T
     pairs = list(combinations(range(n), 2))
     disjoint = [cosines[d] * cosines[e] for d in pairs for e in pairs if not set(d) & set(e)]
-    expected = mean_of_pairs(cosines) ** 2 - np.mean(disjoint)
     values = np.array([cosines[d] for d in pairs])
-    found = dyadic_variance(sum_over_mates(cosines), values.var() * len(values), corrected=True)
+    unbiased = values.mean() ** 2 - np.mean(disjoint)
+    expected = max(unbiased, values.var(ddof=1) / len(values))
+    variance, within_ss = jackknife_variance(sum_over_mates(cosines)), values.var() * len(values)
+    found = correct_jackknife(variance, within_ss, np.array(n))
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    dyadic = dyadic_variance(sum_over_mates(cosines), np.array(within_ss))
+    assert dyadic * n * (n - 1) / ((n - 2) * (n - 3)) == pytest.approx(
+        unbiased, rel=1e-6, abs=1e-12
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -91,7 +102,11 @@ def test_expectations_are_those_of_the_decomposition_into_typicality_and_the_res
             dyadic_variance(sums, within_ss),
             truth * (n - 2) * (n - 3) / (n * (n - 1)),
         ),
-        "corrected": (dyadic_variance(sums, within_ss, corrected=True), truth),
+        "corrected": (
+            jackknife_variance(sums) * (n - 2) / (n - 3)
+            - 4 * within_ss / (n * (n - 1) * (n - 2) * (n - 3)),
+            truth,
+        ),
     }
     for name, (values, value) in expected.items():
         margin = 4 * values.std() / np.sqrt(studies)
@@ -141,6 +156,13 @@ def test_covariance_has_the_variances_on_its_diagonal() -> None:
     np.testing.assert_allclose(np.diagonal(covariance), jackknife_variance(sums), rtol=1e-12)
 
 
+def test_corrected_covariance_keeps_the_correlations_and_has_the_corrected_variances() -> None:
+    covariance = np.array([[4.0, 1.0, 0.0], [1.0, 9.0, 0.0], [0.0, 0.0, 0.0]])
+    jackknife, corrected = np.array([4.0, 9.0, 0.0]), np.array([1.0, 4.0, 0.5])
+    found = correct_covariance(covariance, jackknife, corrected)
+    np.testing.assert_allclose(found, [[1, 1 / 3, 0], [1 / 3, 4, 0], [0, 0, 0]])
+
+
 def test_texts_that_are_equally_typical_have_no_jackknife_variance() -> None:
     assert jackknife_variance(np.full(5, 2.4)) == pytest.approx(0, abs=1e-20)
 
@@ -148,5 +170,3 @@ def test_texts_that_are_equally_typical_have_no_jackknife_variance() -> None:
 def test_too_few_texts_are_refused() -> None:
     with pytest.raises(ValueError, match="2 texts: a jackknife of pairs needs at least 3"):
         jackknife_variance(np.array([0.5, 0.5]))
-    with pytest.raises(ValueError, match="3 texts: the correction needs at least 4"):
-        dyadic_variance(np.array([1.0, 1.1, 0.9]), np.array(0.1), corrected=True)

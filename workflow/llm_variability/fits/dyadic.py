@@ -14,7 +14,7 @@ from llm_variability.fits.random_intercept import Floats, GroupedOutcome, Intege
 def fit_dyadic(
     outcome: GroupedOutcome, n_texts: Integers, text_ss: Floats
 ) -> tuple[Floats, Floats]:
-    """Fit pairwise cosines to blocks and effects by least squares; covariance robust to shared texts.
+    """Fit blocks and effects to pairwise cosines; a covariance that is robust to shared texts.
 
     With a column of the design x less its block's mean, e the residual of pair d, and `~` for two
     pairs that share a text, the covariance is B M B, B the inverse of the sum of x x' and

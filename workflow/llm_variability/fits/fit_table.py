@@ -272,5 +272,7 @@ def _fit_scope(
     coding = code_full_factorial(design.factors)[1]
     _, mean, deviation = standardise(_pair_outcome(groups, coding))
     _require_spread(deviation)
-    means = groups.mean.reshape(len(groups.blocks), -1)
-    return fit_texts(texts, means, design, groups.blocks, scope, (mean, deviation))
+    means, within_ss = (
+        values.reshape(len(groups.blocks), -1) for values in (groups.mean, groups.within_ss)
+    )
+    return fit_texts(texts, means, within_ss, design, groups.blocks, scope, (mean, deviation))

@@ -78,7 +78,7 @@ def combine_independent(variance: Floats, n_texts: Floats) -> GroupVariance:
 
     The degrees of freedom are those of Satterthwaite 1946, n - 1 in each block.
 
-    variance: (..., blocks, groups) jackknife variance of each mean. n_texts: likewise, their texts.
+    variance: (..., blocks, groups) of each mean, estimated from its texts. n_texts: their number.
     """
     parts = variance / variance.shape[-2] ** 2
     total = parts.sum(axis=-2)
@@ -90,20 +90,20 @@ def combine_independent(variance: Floats, n_texts: Floats) -> GroupVariance:
 def combine_shared(covariance: Floats, n_units: Floats) -> GroupVariance:
     """Average blocks that share their units.
 
-    covariance: (..., groups, blocks, blocks) of `text_variance.jackknife_covariance`.
-    n_units: (..., groups). A mean covariance below 0 counts as 0.
+    covariance: (..., groups, blocks, blocks) of the blocks' means. n_units: (..., groups).
+    `shared` is not negative: names that are typical in one format are not less so in another.
     """
     blocks = covariance.shape[-1]
     total = covariance.sum(axis=(-2, -1))
-    own = np.trace(covariance, axis1=-2, axis2=-1)
-    shared = np.maximum(total - own, 0) / max(blocks * (blocks - 1), 1)
+    between = np.maximum(total - np.trace(covariance, axis1=-2, axis2=-1), 0)
+    shared = between / max(blocks * (blocks - 1), 1)
     return GroupVariance(total / blocks**2, shared, np.asarray(n_units - 1, dtype=float))
 
 
 def infer_formats_fixed(means: Floats, groups: GroupVariance, weights: Floats) -> Inference:
     """Test contrasts as they are in these blocks: only the texts would be drawn anew.
 
-    The variance is that of the jackknife, the degrees of freedom are Satterthwaite's.
+    The variance is that of the groups' means, the degrees of freedom are Satterthwaite's.
 
     means: (..., blocks, groups) mean cosines. weights: (terms, groups) of `contrasts`.
     """

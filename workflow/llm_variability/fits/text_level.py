@@ -24,7 +24,12 @@ from llm_variability.fits.text_inference import (
     infer_formats_random,
     simultaneous_quantile,
 )
-from llm_variability.fits.text_variance import MIN_TEXTS, jackknife_covariance
+from llm_variability.fits.text_variance import (
+    MIN_TEXTS,
+    correct_covariance,
+    correct_jackknife,
+    jackknife_covariance,
+)
 from llm_variability.tables import Design
 
 LEVEL = "text"
@@ -35,13 +40,13 @@ ESTIMATORS = {FORMATS_FIXED: "jackknife", FORMATS_RANDOM: "format-clustered"}
 MIN_STD_ERROR = 1e-8
 """Standard error, in cosines, that the rounding of float32 unit vectors alone can make."""
 
-
 NO_VARIANCE = "no variance: the texts of the groups compared are all equally typical"
 
 
 def fit_texts(
     similarity: pl.DataFrame,
     means: Floats,
+    within_ss: Floats,
     design: Design,
     blocks: tuple[str, ...],
     scope: str,
@@ -56,13 +61,14 @@ def fit_texts(
     `simultaneous_low` and `simultaneous_high` cover all terms of the same coding at once, the
     intercept aside.
 
-    similarity: one setting of a SIMILARITY table, complete: three texts or more in every block x
-        group. means: (blocks, groups) mean cosines. outcome: mean and SD of the pairwise cosines.
+    similarity: one setting of a SIMILARITY table, complete: four texts or more in every block x
+        group. means, within_ss: (blocks, groups) mean cosines, and the pairs' sums of squared
+        deviations from them. outcome: mean and SD of the pairwise cosines.
     A contrast without variance (of groups whose texts are all the same) has a reason in place of
     numbers. Raises UnfittableError if no contrast has any, or a unit has several texts in one
     block x group.
     """
-    groups = measure_groups(similarity, design, blocks)
+    groups = measure_groups(similarity, within_ss, design, blocks)
     infer = infer_formats_fixed if scope == FORMATS_FIXED else infer_formats_random
     contrasts = list_contrasts(design.factors)
     inference = infer(means, groups, np.array([each.weights for each in contrasts]))
@@ -84,62 +90,68 @@ def fit_texts(
 
 
 def measure_groups(
-    similarity: pl.DataFrame, design: Design, blocks: tuple[str, ...]
+    similarity: pl.DataFrame, within_ss: Floats, design: Design, blocks: tuple[str, ...]
 ) -> GroupVariance:
     """Estimate the variance of the groups' mean cosines by deleting one unit at a time.
 
+    The jackknife's known excess is taken off (`correct_jackknife`).
+
     similarity: one setting, complete. The unit is the text, or the design's own: then deleting
-    it takes its text out of all blocks at once.
+        it takes its text out of all blocks at once.
+    within_ss: (blocks, groups) the pairs' sums of squared deviations from their mean.
+    Raises UnfittableError if a unit has several texts in one block x group.
     """
     deviations = similarity.with_columns(
         deleted=-2
         * (pl.col("cosine_sum") - pl.col("cosine_sum").mean().over(design.group))
         / (pl.col("n_mates") * (pl.col("n_mates") - 1))
     )
-    if design.unit is None:
-        return _measure_texts(deviations, design, blocks)
-    return _measure_units(deviations, design, design.unit, blocks)
-
-
-def require_deletable(n_texts: Floats, keys: list[tuple[str, ...]]) -> None:
-    """Raise UnfittableError unless every block x group has a pair left when a text is deleted."""
-    small = [
-        f"{' / '.join(key)} ({n})" for key, n in zip(keys, n_texts, strict=True) if n < MIN_TEXTS
-    ]
-    if small:
-        more = f" and {len(small) - 3} more" if len(small) > 3 else ""
-        raise UnfittableError(f"fewer than three texts in {', '.join(small[:3])}{more}")
-
-
-def _measure_texts(
-    deviations: pl.DataFrame, design: Design, blocks: tuple[str, ...]
-) -> GroupVariance:
     groups = list_groups(design.factors)
     keys = [(block, *group) for block in blocks for group in groups]
     grid = pl.DataFrame(keys, schema=dict.fromkeys(design.group, pl.String), orient="row")
     sums = deviations.group_by(design.group).agg(n=pl.len(), squares=pl.col("deleted").pow(2).sum())
     complete = grid.join(sums, on=design.group, how="left", maintain_order="left")
-    n = complete["n"].to_numpy().reshape(len(blocks), len(groups))
-    squares = complete["squares"].to_numpy().reshape(len(blocks), len(groups))
-    return combine_independent((n - 1) / n * squares, n)
+    n, squares = (complete[name].to_numpy().reshape(within_ss.shape) for name in ("n", "squares"))
+    jackknife = (n - 1) / n * squares
+    variance = correct_jackknife(jackknife, within_ss, n)
+    if design.unit is None:
+        return combine_independent(variance, n)
+    tables = _list_units(deviations, design, design.unit, blocks)
+    covariance = np.array([jackknife_covariance(table) for table in tables])
+    return combine_shared(
+        correct_covariance(covariance, jackknife.T, variance.T),
+        np.array([table.shape[1] for table in tables]),
+    )
 
 
-def _measure_units(
+def require_deletable(n_texts: Floats, keys: list[tuple[str, ...]]) -> None:
+    """Raise UnfittableError unless every block x group has two pairs without a text in common."""
+    small = [
+        f"{' / '.join(key)} ({n})" for key, n in zip(keys, n_texts, strict=True) if n < MIN_TEXTS
+    ]
+    if small:
+        more = f" and {len(small) - 3} more" if len(small) > 3 else ""
+        raise UnfittableError(f"fewer than four texts in {', '.join(small[:3])}{more}")
+
+
+def _list_units(
     deviations: pl.DataFrame, design: Design, unit: str, blocks: tuple[str, ...]
-) -> GroupVariance:
+) -> list[Floats]:
+    """Lay each group's deviations out as (blocks, units), 0 where a block lacks the unit."""
     twice = deviations.filter(pl.struct(*design.group, unit).is_duplicated())
     if twice.height:
         where = " / ".join(str(twice[name][0]) for name in [*design.group, unit])
         raise UnfittableError(f"{unit} with several texts where one is compared: {where}")
-    factors = [factor.name for factor in design.factors]
-    of_group = deviations.partition_by(factors, as_dict=True)
-    covariances, sizes = [], []
-    for group in list_groups(design.factors):
-        wide = of_group[group].pivot(on=design.block, index=unit, values="deleted")
-        columns = wide.select(blocks).fill_null(0).to_numpy().T
-        covariances.append(jackknife_covariance(columns))
-        sizes.append(wide.height)
-    return combine_shared(np.array(covariances), np.array(sizes))
+    of_group = deviations.partition_by([factor.name for factor in design.factors], as_dict=True)
+    return [
+        of_group[group]
+        .pivot(on=design.block, index=unit, values="deleted")
+        .select(blocks)
+        .fill_null(0)
+        .to_numpy()
+        .T
+        for group in list_groups(design.factors)
+    ]
 
 
 def _select(inference: Inference, terms: list[int]) -> Inference:
