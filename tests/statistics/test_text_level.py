@@ -309,3 +309,12 @@ def test_name_with_two_texts_in_a_format_is_a_reason() -> None:
     reasons = fits.filter(pl.col("level") == "text")["reason"].to_list()
     expected = "name with several texts where one is compared: poem / Black / Black 4"
     assert reasons == [expected] * 2
+
+
+def test_levels_that_are_not_wanted_have_no_rows() -> None:
+    table = similarity_table(draw_vectors(6, LABEL_KEYS), LABELS)
+    whole = fit(table, LABELS)
+    part = fit_settings(
+        table, LABELS, study="s", model="m", measure="e", levels=("pairwise", "text")
+    )
+    assert part.equals(whole.filter(pl.col("level") != "cell"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,7 @@ def fit_settings(
     measure: str,
     backend: str = "profile",
     settings: Iterable[Setting] = (),
+    levels: Sequence[str] = LEVELS,
 ) -> pl.DataFrame:
     """Fit `z ~ full factorial of the design + (1 | block)` by REML to each setting of a model.
 
@@ -105,6 +106,7 @@ def fit_settings(
 
     similarity: a SIMILARITY table of one model, all its settings.
     settings: (temperature, top-p) that must have rows, even if the table has no text of them.
+    levels: those wanted, of `LEVELS`.
     Returns a FITS table, by ascending temperature and top-p.
     Raises ValueError for an unknown backend, a level that the design lacks, or a similarity table
     that contradicts itself.
@@ -120,7 +122,7 @@ def fit_settings(
         texts = similarity.filter(
             pl.col("temperature") == setting[0], pl.col("top_p").eq_missing(pl.lit(setting[1]))
         )
-        for level, scope in VARIANTS:
+        for level, scope in [each for each in VARIANTS if each[0] in levels]:
             head = {
                 "study": study,
                 "model": model,

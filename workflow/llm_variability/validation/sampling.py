@@ -21,6 +21,8 @@ CELL = ["format", "race", "gender"]
 ALL_TEXTS = "all"
 """Stands for the seed where no sample was taken."""
 
+PUBLISHED_LEVELS = ("pairwise", "cell")
+
 ESTIMATE_COLUMNS = [
     "level",
     "term",
@@ -109,7 +111,13 @@ def measure_texts(
         temperature=pl.lit("1.0"), top_p=pl.lit("1.0")
     )
     fits = fit_settings(
-        similarity, design, study="lee2024", model="GPT-3.5", measure=encoder, backend=backend
+        similarity,
+        design,
+        study="lee2024",
+        model="GPT-3.5",
+        measure=encoder,
+        backend=backend,
+        levels=PUBLISHED_LEVELS,
     )
     failed = fits.filter(~pl.col("converged"))
     if failed.height:
