@@ -318,3 +318,5 @@ def test_levels_that_are_not_wanted_have_no_rows() -> None:
         table, LABELS, study="s", model="m", measure="e", levels=("pairwise", "text")
     )
     assert part.equals(whole.filter(pl.col("level") != "cell"))
+    with pytest.raises(ValueError, match="'cells' is none of pairwise, cell, text"):
+        fit_settings(table, LABELS, study="s", model="m", measure="e", levels=("cells",))

@@ -108,11 +108,13 @@ def fit_settings(
     settings: (temperature, top-p) that must have rows, even if the table has no text of them.
     levels: those wanted, of `LEVELS`.
     Returns a FITS table, by ascending temperature and top-p.
-    Raises ValueError for an unknown backend, a level that the design lacks, or a similarity table
-    that contradicts itself.
+    Raises ValueError for an unknown backend or level, a factor's level that the design lacks, or a
+    similarity table that contradicts itself.
     Source: homogeneity paper, section 2.4, equation (1), and appendix J for the cell means.
     """
     fitter = find_backend(backend)
+    if strange := [level for level in levels if level not in LEVELS]:
+        raise ValueError(f"level: {strange[0]!r} is none of {', '.join(LEVELS)}")
     statistics = summarise_groups(similarity, design)
     blocks = design.blocks or tuple(sorted(statistics[design.block].unique()))
     found = statistics.partition_by(SETTING, as_dict=True)
