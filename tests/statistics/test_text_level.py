@@ -202,6 +202,19 @@ def test_published_contrasts_have_the_pairwise_estimates_where_sizes_are_equal()
         np.testing.assert_allclose(estimates, pairwise["estimate"], atol=1e-9)
 
 
+def test_hundreds_of_texts_have_the_jackknife_of_their_numbers() -> None:
+    """At 700 texts the correction is far below a percent, and products of counts are large."""
+    vectors = draw_vectors(11, LABEL_KEYS, dict.fromkeys(LABEL_KEYS, 700))
+    variance = 0.0
+    for key in LABEL_KEYS:
+        if key[1:] in (("Asian", "man"), ("White", "man")):
+            mates = ((vectors[key] @ vectors[key].T).sum(axis=1) - 1) / 699
+            variance += 4 * mates.var(ddof=1) / 700 / 9
+    rows = at_level(fit(similarity_table(vectors, LABELS), LABELS), "formats fixed", "treatment")
+    found = rows["race[Asian]"]["std_error"] * rows["race[Asian]"]["outcome_sd"]
+    assert found == pytest.approx(np.sqrt(variance), rel=0.005)
+
+
 def test_rows_name_their_scope_coding_and_estimator() -> None:
     fits = fit(similarity_table(draw_vectors(6, LABEL_KEYS), LABELS), LABELS)
     text = fits.filter(pl.col("level") == "text")

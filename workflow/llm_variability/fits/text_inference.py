@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import chdtrc, stdtr, stdtrit
 
-from llm_variability.fits.random_intercept import Floats
+from llm_variability.fits.random_intercept import Floats, Integers
 
 FORMATS_FIXED = "formats fixed"
 FORMATS_RANDOM = "formats random"
@@ -73,7 +73,7 @@ class Inference:
         return half
 
 
-def combine_independent(variance: Floats, n_texts: Floats) -> GroupVariance:
+def combine_independent(variance: Floats, n_texts: Floats | Integers) -> GroupVariance:
     """Average blocks whose texts have nothing in common.
 
     The degrees of freedom are those of Satterthwaite 1946, n - 1 in each block.
@@ -87,7 +87,7 @@ def combine_independent(variance: Floats, n_texts: Floats) -> GroupVariance:
     )
 
 
-def combine_shared(covariance: Floats, n_units: Floats) -> GroupVariance:
+def combine_shared(covariance: Floats, n_units: Floats | Integers) -> GroupVariance:
     """Average blocks that share their units.
 
     covariance: (..., groups, blocks, blocks) of the blocks' means. n_units: (..., groups).

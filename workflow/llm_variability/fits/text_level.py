@@ -11,7 +11,7 @@ from scipy.special import stdtr, stdtrit
 
 from llm_variability.fits.coding import INTERCEPT, list_groups
 from llm_variability.fits.contrasts import CODINGS, Contrast, list_contrasts
-from llm_variability.fits.random_intercept import Floats, UnfittableError
+from llm_variability.fits.random_intercept import Floats, Integers, UnfittableError
 from llm_variability.fits.text_inference import (
     CONFIDENCE,
     FORMATS_FIXED,
@@ -124,7 +124,7 @@ def measure_groups(
     )
 
 
-def require_deletable(n_texts: Floats, keys: list[tuple[str, ...]]) -> None:
+def require_deletable(n_texts: Integers, keys: list[tuple[str, ...]]) -> None:
     """Raise UnfittableError unless every block x group has two pairs without a text in common."""
     small = [
         f"{' / '.join(key)} ({n})" for key, n in zip(keys, n_texts, strict=True) if n < MIN_TEXTS

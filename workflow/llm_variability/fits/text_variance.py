@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llm_variability.fits.random_intercept import Floats
+from llm_variability.fits.random_intercept import Floats, Integers
 
 MIN_TEXTS = 4
 """Texts of a group without which no two pairs are free of a common text."""
@@ -55,7 +55,7 @@ def jackknife_variance(cosine_sum: Floats) -> Floats:
     return variance
 
 
-def correct_jackknife(variance: Floats, within_ss: Floats, n_texts: Floats) -> Floats:
+def correct_jackknife(variance: Floats, within_ss: Floats, n_texts: Floats | Integers) -> Floats:
     """Take off a jackknife variance what it has too much.
 
     z and p follow from A and W, so the excess can be estimated and the rest is without bias. It is
@@ -71,7 +71,7 @@ def correct_jackknife(variance: Floats, within_ss: Floats, n_texts: Floats) -> F
     variance: (...) of `jackknife_variance`. within_ss: (...) W. n_texts: (...) at least 4.
     Source: Efron and Stein 1981, Annals of Statistics 9, section 5 (the bias and its correction).
     """
-    n = n_texts
+    n = np.asarray(n_texts, dtype=float)  # whole numbers would overflow in the products
     unbiased = variance * (n - 2) / (n - 3) - 4 * within_ss / (n * (n - 1) * (n - 2) * (n - 3))
     least = 4 * within_ss / (n * (n - 1) * (n - 2) * (n + 1))
     return np.maximum(unbiased, least)
