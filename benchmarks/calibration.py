@@ -420,6 +420,50 @@ def print_results(results: list[Result]) -> None:
         )
 
 
+PACKAGE = ("pairwise", "cell", "text, formats fixed", "text, formats random")
+
+
+def print_summary(results: list[Result]) -> None:
+    """Print what rejects and covers, in percent: the package's tests, then the others.
+
+    In bold the test of the study's scope. A first number is the false-positive rate where the study
+    is a null, else the power.
+    """
+    studies = list(dict.fromkeys(each.study for each in results))
+    found = {(each.study, each.method): each for each in results}
+    methods = list(dict.fromkeys(each.method for each in results))
+    others = [each for each in methods if each not in PACKAGE and each != "simultaneous"]
+    labels = {"names": [each for each in others if "names" in each]}
+    plain = [each for each in others if each not in labels["names"]]
+    for title, columns, wanted in (
+        ("The tests of the package", PACKAGE, studies),
+        ("What they were chosen from", plain, [s for s in studies if not s.shared]),
+        ("Names, each text taken as new", labels["names"], [s for s in studies if s.shared]),
+    ):
+        if not wanted:
+            continue
+        print(f"\n{title}\n\n| design | texts | scope | truth | {' | '.join(columns)} |")
+        print("|---" * (4 + len(columns)) + "|")
+        for study in wanted:
+            cells = []
+            for method in columns:
+                each = found[study, method]
+                rates = f"{100 * each.rejected:.1f} / {100 * each.covered:.1f}"
+                cells.append(f"**{rates}**" if method == f"text, {study.scope}" else rates)
+            contrast = "" if study.contrast == ("treatment", 1) else f", {study.contrast[0]} gender"
+            print(
+                f"| {study.design} | {study.texts} | {study.scope.split()[1]} |"
+                f" {study.title}{contrast} | {' | '.join(cells)} |"
+            )
+    for study in studies:
+        if joint := found.get((study, "simultaneous")):
+            print(
+                f"\nsimultaneous intervals, {study.design}, {study.scope}, {study.title}:"
+                f" {100 * joint.covered:.1f}% +- {100 * joint.half_width(joint.covered):.1f}"
+                f" of {joint.studies} studies"
+            )
+
+
 def write_results(results: list[Result], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -487,6 +531,7 @@ def main() -> None:
         found = run_study(study, arguments.studies, 1000 * arguments.seed + number)
         print_results(found)
         results += found
+    print_summary(results)
     if arguments.csv:
         write_results(results, arguments.csv)
     print(f"\n{time.perf_counter() - begin:.0f} s")

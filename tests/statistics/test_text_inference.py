@@ -94,6 +94,19 @@ def test_degrees_of_freedom_of_equal_parts_are_their_sum() -> None:
     np.testing.assert_allclose(found.std_error**2, parts * 2e-4 / FORMATS)
 
 
+def test_multiple_of_a_contrast_has_the_same_test() -> None:
+    rng = np.random.default_rng(9)
+    groups = GroupVariance(
+        rng.uniform(1e-4, 9e-4, 6), rng.uniform(1e-4, 4e-4, 6), rng.uniform(20, 60, 6)
+    )
+    for infer in (infer_formats_fixed, infer_formats_random):
+        once = infer(draw_means(3), groups, TREATMENT)
+        half = infer(draw_means(3), groups, TREATMENT / 2)
+        np.testing.assert_allclose(half.df, once.df)
+        np.testing.assert_allclose(half.p_value, once.p_value)
+        np.testing.assert_allclose(half.margin, once.margin / 2)
+
+
 def test_shared_units_add_what_does_not_average_out_over_formats() -> None:
     """Truth by hand: slopes of variance 1 in each of 6 formats, names that shift all by 0.5."""
     rng, studies, formats = np.random.default_rng(4), 20_000, 6
@@ -118,6 +131,13 @@ def test_units_that_are_not_shared_are_combined_as_independent_texts() -> None:
     together = combine_shared(diagonal, np.full(6, n))
     np.testing.assert_allclose(together.variance, apart.variance)
     np.testing.assert_array_equal(together.shared, 0)
+
+
+def test_shared_part_is_the_mean_covariance_of_two_formats() -> None:
+    covariance = np.array([[[3e-4, 1e-4, 0], [1e-4, 3e-4, 2e-4], [0, 2e-4, 3e-4]]])
+    found = combine_shared(covariance, np.array([20]))
+    assert found.shared[0] == pytest.approx(1e-4)
+    assert found.variance[0] == pytest.approx(15e-4 / 9)
 
 
 def test_covariance_below_zero_counts_as_none() -> None:

@@ -250,6 +250,18 @@ def test_simultaneous_intervals_hold_the_contrasts_own_and_leave_the_intercept_o
         )
 
 
+def test_simultaneous_interval_of_a_single_effect_is_its_own() -> None:
+    """Two groups: the intercept, which nobody tests, does not widen it."""
+    design = Design("format", (Factor("race", RACES, "White"),), blocks=BLOCKS)
+    vectors = draw_vectors(6, list(product(BLOCKS, RACES)))
+    text = fit(similarity_table(vectors, design), design).filter(
+        pl.col("level") == "text", pl.col("term") == "race[Asian]"
+    )
+    assert text.height == 4
+    for end in ("low", "high"):
+        np.testing.assert_allclose(text[f"simultaneous_{end}"], text[f"ci_{end}"], rtol=1e-12)
+
+
 def test_order_of_the_rows_does_not_matter() -> None:
     table = similarity_table(draw_vectors(7, LABEL_KEYS, UNEVEN), LABELS)
     before, after = fit(table, LABELS), fit(table.sample(fraction=1, shuffle=True, seed=1), LABELS)
