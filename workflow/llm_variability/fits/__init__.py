@@ -9,6 +9,8 @@ contrasts          published contrasts, contrasts averaged over factors, interac
 text_variance      the variance of a group's mean cosine, by deleting texts or names
 text_inference     standard errors with formats fixed or random; simultaneous intervals
 text_level         every contrast of one setting under both scopes
+dyadic             dyadic-cluster-robust covariance of the pairwise model, as a check
+bootstrap          mean cosines of texts drawn anew from their vectors, as a check
 fit_table          every setting at every level, and the reasons where there is no fit
 """
 
