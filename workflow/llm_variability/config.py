@@ -492,12 +492,40 @@ class Validation(_Section):
 
 
 class Fits(_Section):
-    """Mixed models."""
+    """Estimates and their tests."""
 
     backend: Literal["profile", "statsmodels"] = _allowed(
         "profile",
         "Profile REML from sufficient statistics, or statsmodels' MixedLM on the pairs.",
         "profile, statsmodels",
+    )
+    family: Literal["study", "model", "setting"] = _allowed(
+        "study",
+        "Tests that p values are adjusted over together, by Holm and by Benjamini-Hochberg: all"
+        " models, settings and contrasts of a study, those of each model, or of each setting.",
+        "study, model, setting",
+    )
+
+
+class Sensitivity(_Section):
+    """Sensitivity analyses."""
+
+    permutations: Whole = Field(
+        default=999,
+        ge=99,
+        description="Random permutations of the test of equal dispersion (default: 999).",
+        json_schema_extra={"allowed": "a whole number of at least 99"},
+    )
+
+
+class Report(_Section):
+    """Figures and page."""
+
+    asterisks: Literal["unadjusted", "holm", "bh"] = _allowed(
+        "unadjusted",
+        "The p value whose asterisks stand in the heatmaps: each test's own, or adjusted over the"
+        " family of `fits` by Holm or by Benjamini-Hochberg.",
+        "unadjusted, holm, bh",
     )
 
 
@@ -543,7 +571,9 @@ class Settings(_Section):
     studies: Entries[Study] = _required(
         "Studies, by name.", f"a mapping from names ({NAME_RULE}) to studies"
     )
-    fits: Fits = _allowed(Fits(), "Mixed models.", "a mapping")
+    fits: Fits = _allowed(Fits(), "Estimates and their tests.", "a mapping")
+    sensitivity: Sensitivity = _allowed(Sensitivity(), "Sensitivity analyses.", "a mapping")
+    report: Report = _allowed(Report(), "Figures and page.", "a mapping")
     validation: Validation = _allowed(
         Validation(), "Validation against published data, run when asked for.", "a mapping"
     )

@@ -26,6 +26,12 @@ STATUSES = ("ok", "empty", "truncated", "no_answer", "error")
 but no final answer is among them; the server refused the request for good."""
 
 
+ANALYSES = ("main", "length", "untruncated", "permutation", "diversity")
+"""What was estimated: the contrasts of mean cosines; the same at equal length of texts; the same
+on texts that were not cut; a test of equal dispersion; contrasts of measures without an encoder
+and of the Vendi score."""
+
+
 class TableError(ValueError):
     """A table that does not keep its contract."""
 
@@ -182,7 +188,10 @@ FITS = Table(
     {
         "study": Column(pl.String, "study"),
         "model": Column(pl.String, "language model"),
-        "measure": Column(pl.String, "encoder whose cosine is the outcome"),
+        "analysis": Column(pl.String, f"one of {', '.join(ANALYSES)}"),
+        "measure": Column(
+            pl.String, "encoder whose cosine is the outcome, or the measure of diversity"
+        ),
         **_SETTING,
         "level": Column(pl.String, "pairwise, cell or text: what one observation is"),
         "scope": Column(
@@ -202,6 +211,9 @@ FITS = Table(
         "df": Column(pl.Float64, "degrees of freedom; null: normal approximation", nullable=True),
         "statistic": Column(pl.Float64, "estimate / std_error", nullable=True),
         "p_value": Column(pl.Float64, "two-sided", nullable=True),
+        "mc_error": Column(
+            pl.Float64, "Monte Carlo standard error of a p value by permutation", nullable=True
+        ),
         "ci_low": Column(pl.Float64, "lower end of the 95% interval", nullable=True),
         "ci_high": Column(pl.Float64, "upper end of the 95% interval", nullable=True),
         "simultaneous_low": Column(
@@ -215,14 +227,43 @@ FITS = Table(
         "outcome_mean": Column(pl.Float64, "mean taken off in z-scoring", nullable=True),
         "outcome_sd": Column(pl.Float64, "SD divided by in z-scoring", nullable=True),
         "backend": Column(
-            pl.String, "profile or statsmodels; at level text, jackknife or format-clustered"
+            pl.String,
+            "profile or statsmodels; at level text, jackknife, format-clustered or permutation",
         ),
         "converged": Column(pl.Boolean, "whether the fit can be relied on"),
         "reason": Column(pl.String, "why there is no estimate, if there is none", nullable=True),
     },
 )
 
-TABLES = {table.name: table for table in (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS)}
+ADJUSTED = Table(
+    "adjusted",
+    {
+        **FITS.columns,
+        "p_holm": Column(
+            pl.Float64, "p_value adjusted by Holm over its family (family-wise error)", True
+        ),
+        "p_bh": Column(
+            pl.Float64, "p_value adjusted by Benjamini-Hochberg (false discovery rate)", True
+        ),
+        "family_size": Column(pl.Int64, "p values in the family", nullable=True),
+    },
+)
+
+DIVERSITY = Table(
+    "diversity",
+    {
+        **_SETTING,
+        "measure": Column(pl.String, "the measure of diversity, as in self-BLEU"),
+        "value": Column(pl.Float64, "of the group's texts, in the measure's unit", nullable=True),
+        "n_texts": Column(pl.Int32, "texts it is computed from, the same number in every group"),
+    },
+    takes_factors=True,
+)
+
+TABLES = {
+    table.name: table
+    for table in (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS, ADJUSTED, DIVERSITY)
+}
 
 
 def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str) -> None:

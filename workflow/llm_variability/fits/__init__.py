@@ -14,5 +14,5 @@ bootstrap          mean cosines of texts drawn anew from their vectors, as a che
 fit_table          every setting at every level, and the reasons where there is no fit
 """
 
-VERSION = 3
+VERSION = 4
 """Changes when results of this stage change, so that they are made anew; else it stays."""

@@ -128,6 +128,7 @@ def fit_settings(
             head = {
                 "study": study,
                 "model": model,
+                "analysis": "main",
                 "measure": measure,
                 "temperature": setting[0],
                 "top_p": setting[1],
