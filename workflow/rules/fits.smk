@@ -1,9 +1,13 @@
-"""Fits: mixed models at every setting, on pairs and on cell means.
+"""Fits: mixed models on pairs and on cell means, and the text level, at every setting.
 
 REQUIRED INPUTS: {RESULTS}/similarity/{study}/{model}/{encoder}.parquet
+                 {RESULTS}/sensitivity/{study}/{model}/{encoder}.parquet
+                 {RESULTS}/diversity/{study}/{model}/... (outputs of diversity.smk)
 OUTPUTS:         {RESULTS}/fits/{study}/{model}/{encoder}.parquet
+                 {RESULTS}/adjusted/{study}.parquet
 """
 
+from llm_variability.fits import ADJUST_VERSION
 from llm_variability.fits import VERSION as FITS_VERSION
 
 
@@ -25,12 +29,44 @@ rule fit:
     shell:
         """
         python -m llm_variability.fits \
+            --log {log:q} \
+            fit \
             --study {wildcards.study:q} \
             --model {wildcards.model:q} \
             --measure {wildcards.encoder:q} \
             --similarity {input:q} \
             --backend {params.backend:q} \
             --cells {params.cells:q} \
+            --output {output:q}
+        """
+
+
+# A family of tests spans models, so a model that is added changes the adjusted p values of all.
+rule adjust:
+    input:
+        expand(
+            f"{RESULTS}/{{stage}}/{{{{study}}}}/{{model}}/{{encoder}}.parquet",
+            stage=["fits", "sensitivity"],
+            model=settings.models,
+            encoder=settings.encoders,
+        ),
+    output:
+        f"{RESULTS}/adjusted/{{study}}.parquet",
+    log:
+        f"{RESULTS}/logs/adjusted/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/adjusted/{{study}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        family=settings.fits.family,
+        version=ADJUST_VERSION,
+    shell:
+        """
+        python -m llm_variability.fits \
             --log {log:q} \
+            adjust \
+            --fits {input:q} \
+            --family {params.family:q} \
             --output {output:q}
         """

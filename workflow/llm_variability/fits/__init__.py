@@ -12,7 +12,11 @@ text_level         every contrast of one setting under both scopes
 dyadic             dyadic-cluster-robust covariance of the pairwise model, as a check
 bootstrap          mean cosines of texts drawn anew from their vectors, as a check
 fit_table          every setting at every level, and the reasons where there is no fit
+multiplicity       p values adjusted over a family of tests
 """
 
 VERSION = 4
 """Changes when results of this stage change, so that they are made anew; else it stays."""
+
+ADJUST_VERSION = 1
+"""The same for the adjustment of p values."""

@@ -1,0 +1,139 @@
+"""Adjusted p values: against scipy, Holm's procedure step by step, and the families' borders."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
+
+from llm_variability.fits.multiplicity import FAMILIES, adjust_p_values
+from llm_variability.tables import ADJUSTED, FITS
+
+
+def make_fits(p_values: list[float | None], **columns: list[object] | object) -> pl.DataFrame:
+    """Rows of one family unless a column says otherwise."""
+    size = len(p_values)
+    values: dict[str, object] = {
+        **dict.fromkeys(FITS.columns),
+        "study": "labels",
+        "model": "a",
+        "analysis": "main",
+        "measure": "encoder",
+        "temperature": "1",
+        "top_p": "1",
+        "level": "text",
+        "scope": "formats fixed",
+        "coding": "treatment",
+        "term": [f"race[{i}]" for i in range(size)],
+        "n_observations": 1,
+        "n_blocks": 1,
+        "backend": "jackknife",
+        "converged": True,
+        "p_value": p_values,
+        **columns,
+    }
+    lists = {
+        key: value if isinstance(value, list) else [value] * size for key, value in values.items()
+    }
+    return pl.DataFrame(lists, schema={name: column.dtype for name, column in FITS.columns.items()})
+
+
+def step_down(p_values: list[float]) -> list[float]:
+    """Holm's procedure as it is told: the smallest alpha at which each hypothesis is rejected."""
+    order = np.argsort(p_values, kind="stable")
+    adjusted = np.empty(len(p_values))
+    needed = 0.0
+    for rank, at in enumerate(order):
+        needed = max(needed, (len(p_values) - rank) * p_values[at])
+        adjusted[at] = min(needed, 1.0)
+    return adjusted.tolist()
+
+
+P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
+
+
+@given(P_VALUES)
+@settings(deadline=None)
+def test_adjusted_values_equal_independent_ones(p_values: list[float]) -> None:
+    adjusted = adjust_p_values(make_fits(list(p_values)))
+    np.testing.assert_allclose(adjusted["p_holm"], step_down(p_values), rtol=1e-12)
+    np.testing.assert_allclose(adjusted["p_bh"], false_discovery_control(p_values), rtol=1e-12)
+    assert adjusted["family_size"].to_list() == [len(p_values)] * len(p_values)
+
+
+def test_published_example() -> None:
+    """The fifteen p values of Benjamini and Hochberg 1995, section 4.
+
+    They reject four hypotheses at a false discovery rate of 5%, and by Bonferroni's bound three.
+    """
+    p_values = [
+        *[0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344],
+        *[0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000],
+    ]
+    adjusted = adjust_p_values(make_fits(list(p_values)))
+    assert (adjusted["p_bh"] < 0.05).sum() == 4
+    assert (adjusted["p_holm"] < 0.05).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [("study", [4, 4, 4, 4]), ("model", [3, 3, 3, 1]), ("setting", [2, 2, 1, 1])],
+)
+def test_family_that_is_named(family: str, sizes: list[int]) -> None:
+    fits = make_fits(
+        [0.01, 0.02, 0.03, 0.04], model=["a", "a", "a", "b"], top_p=["1", "1", None, "1"]
+    )
+    assert adjust_p_values(fits, family)["family_size"].to_list() == sizes
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [
+        ("study", "names"),
+        ("analysis", "length"),
+        ("measure", "other"),
+        ("level", "cell"),
+        ("scope", "formats random"),
+        ("coding", "marginal"),
+    ],
+)
+def test_other_ways_to_test_are_families_of_their_own(column: str, other: str) -> None:
+    fits = make_fits([0.01, 0.04], **{column: [make_fits([0.5])[column][0], other]})
+    adjusted = adjust_p_values(fits)
+    assert adjusted["family_size"].to_list() == [1, 1]
+    assert adjusted["p_holm"].to_list() == [0.01, 0.04]
+
+
+def test_marginal_contrasts_and_interactions_share_a_family() -> None:
+    fits = make_fits([0.01, 0.04], coding=["marginal", "interaction"])
+    assert adjust_p_values(fits)["p_holm"].to_list() == [0.02, 0.04]
+
+
+def test_intercepts_and_failed_fits_count_in_no_family() -> None:
+    fits = make_fits([0.0, 0.04, None], term=["Intercept", "race[x]", None])
+    adjusted = adjust_p_values(fits)
+    assert adjusted["family_size"].to_list() == [None, 1, None]
+    assert adjusted["p_holm"].to_list() == [None, 0.04, None]
+
+
+def test_rows_keep_their_order_and_columns() -> None:
+    fits = make_fits([0.04, 0.01, 0.03], model=["b", "a", "b"])
+    adjusted = adjust_p_values(fits, "model")
+    assert adjusted.columns == list(ADJUSTED.columns)
+    assert adjusted.select(*FITS.columns).equals(fits)
+
+
+def test_nothing_to_adjust() -> None:
+    assert adjust_p_values(make_fits([])).schema == {
+        name: column.dtype for name, column in ADJUSTED.columns.items()
+    }
+    assert adjust_p_values(make_fits([None])).height == 1
+
+
+def test_unknown_family() -> None:
+    with pytest.raises(ValueError, match="family: 'grid' is none of study, model, setting"):
+        adjust_p_values(make_fits([0.5]), "grid")
+    assert set(FAMILIES) == {"study", "model", "setting"}

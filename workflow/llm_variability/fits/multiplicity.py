@@ -1,0 +1,75 @@
+"""Many tests: p values adjusted over a family, by Holm and by Benjamini and Hochberg."""
+
+from __future__ import annotations
+
+import polars as pl
+from statsmodels.stats.multitest import multipletests
+
+from llm_variability.fits.coding import INTERCEPT
+from llm_variability.tables import ADJUSTED
+
+FAMILIES = {
+    "study": (),
+    "model": ("model",),
+    "setting": ("model", "temperature", "top_p"),
+}
+"""Columns that a family has one value of, besides `_APART`."""
+
+_APART = ["study", "analysis", "measure", "level", "scope"]
+"""Columns whose values never share a family: other ways to test the same hypotheses."""
+
+_READING = "reading"
+
+
+def adjust_p_values(fits: pl.DataFrame, family: str = "study") -> pl.DataFrame:
+    """Adjust the p values of each family for their number.
+
+    A family is the tests of all contrasts, in all settings of all models of a study (`study`), of
+    each model (`model`) or of one setting (`setting`), made at one level and scope on one measure
+    in one analysis: another encoder, level or analysis asks the same questions again and is a
+    family of its own. The published coding is one reading, marginal contrasts and interactions
+    together are another. Intercepts ask nothing and are in no family; they and rows without a p
+    value keep nulls, and `family_size` counts the p values only.
+
+    fits: rows of FITS tables. Returns them in their order, as an ADJUSTED table: `p_holm` bounds
+    the probability of any false rejection whatever the dependence of the tests, `p_bh` the
+    expected share of false ones among the rejections if they are independent or positively
+    dependent.
+    Raises ValueError unless the family is one of `FAMILIES`.
+    Source: Holm 1979, Scandinavian Journal of Statistics 6; Benjamini and Hochberg 1995, Journal
+    of the Royal Statistical Society B 57.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"family: {family!r} is none of {', '.join(FAMILIES)}")
+    marginal = pl.col("coding").is_in(["marginal", "interaction"])
+    rows = fits.with_row_index("row").with_columns(
+        pl.when(marginal).then(pl.lit("marginal")).otherwise(pl.col("coding")).alias(_READING)
+    )
+    tested = rows.filter(
+        pl.col("p_value").is_not_null(), pl.col("term").ne_missing(pl.lit(INTERCEPT))
+    )
+    parts = tested.partition_by([*_APART, _READING, *FAMILIES[family]], maintain_order=True)
+    adjusted = pl.concat(
+        [
+            pl.DataFrame(schema={"row": pl.UInt32, **_NEW_COLUMNS}),
+            *(_adjust_family(part) for part in parts),
+        ]
+    )
+    joined = rows.join(adjusted, on="row", how="left", maintain_order="left")
+    return joined.select(*ADJUSTED.columns)
+
+
+_NEW_COLUMNS = {name: ADJUSTED.columns[name].dtype for name in ("p_holm", "p_bh", "family_size")}
+
+
+def _adjust_family(tested: pl.DataFrame) -> pl.DataFrame:
+    p = tested["p_value"].to_numpy()
+    return pl.DataFrame(
+        {
+            "row": tested["row"],
+            "p_holm": multipletests(p, method="holm")[1],
+            "p_bh": multipletests(p, method="fdr_bh")[1],
+            "family_size": len(p),
+        },
+        schema={"row": pl.UInt32, **_NEW_COLUMNS},
+    )
