@@ -218,6 +218,19 @@ WRONG: dict[str, tuple[Change, str, list[str]]] = {
         "models.SmolLM2-135M-Instruct",
         ["'localhost:8000/v1' is not a URL"],
     ),
+    "endpoint with its last part": (
+        put(
+            "models/SmolLM2-135M-Instruct",
+            {"endpoint": "http://localhost:8000/v1/chat/completions/"},
+        ),
+        "models.SmolLM2-135M-Instruct",
+        ["endpoint: give the base URL", "before /chat/completions"],
+    ),
+    "answers longer than the context": (
+        put("models/SmolLM2-135M-Instruct/max_model_len", 80),
+        "studies.labels.max_new_tokens",
+        ["80 tokens do not fit models.SmolLM2-135M-Instruct.max_model_len = 80"],
+    ),
     "served name without endpoint": (
         put("models/SmolLM2-135M-Instruct", {"package": "p", "served_name": "n"}),
         "models.SmolLM2-135M-Instruct",
@@ -535,7 +548,7 @@ def test_the_draws_of_a_configuration_are_counted(usable: dict[str, Any], here: 
     assert list(describe_draws(settings, here)) == [
         "labels: 104 prompts at 21 settings: 109,200 draws a model, 109,200 in all",
         "names: 200 prompts at 21 settings: 4,200 draws a model, 4,200 in all;"
-        " no mixed model can be fitted to one format",
+        " with one format there is level text, formats fixed, and no mixed model",
     ]
 
 

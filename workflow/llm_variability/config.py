@@ -289,6 +289,11 @@ class Model(_Weights):
     def _endpoint_is_url(self) -> Model:
         if self.endpoint is not None and not re.match(r"https?://[^\s/]", self.endpoint):
             raise PydanticCustomError("source", f"endpoint: {self.endpoint!r} is not a URL")
+        if self.endpoint is not None and self.endpoint.rstrip("/").endswith("completions"):
+            raise PydanticCustomError(
+                "source",
+                "endpoint: give the base URL, which ends before /chat/completions (often in /v1)",
+            )
         if self.endpoint is not None and "@" in self.endpoint:
             raise PydanticCustomError("source", "endpoint holds a password; use api_key_env")
         if self.reasoning_tokens and self.reasoning == "none":
@@ -577,6 +582,20 @@ class Settings(_Section):
     validation: Validation = _allowed(
         Validation(), "Validation against published data, run when asked for.", "a mapping"
     )
+
+    @model_validator(mode="after")
+    def _answers_fit_the_context(self) -> Settings:
+        for name, model in self.models.items():
+            for study, settings in self.studies.items():
+                longest = settings.max_new_tokens + model.reasoning_tokens
+                if model.max_model_len is not None and longest >= model.max_model_len:
+                    raise PydanticCustomError(
+                        "source",
+                        f"studies.{study}.max_new_tokens: with the reasoning, {longest} tokens do"
+                        f" not fit models.{name}.max_model_len = {model.max_model_len}, which holds"
+                        " the prompt too. Allowed: fewer than that",
+                    )
+        return self
 
     @model_validator(mode="after")
     def _validates_with_an_encoder(self) -> Settings:

@@ -94,7 +94,7 @@ def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
             f" {draws * len(settings.models):,} in all"
         )
         one_format = prompts[design.block].n_unique() < 2
-        yield f"{line}; no mixed model can be fitted to one {design.block}" if one_format else line
+        yield f"{line}; with one {design.block} there is level text, formats fixed, and no mixed model" if one_format else line
 
 
 def hold_results(results: str) -> None:
