@@ -93,8 +93,9 @@ def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
             f"{name}: {len(prompts):,} prompts at {len(cells)} settings: {draws:,} draws a model,"
             f" {draws * len(settings.models):,} in all"
         )
-        one_format = prompts[design.block].n_unique() < 2
-        yield f"{line}; with one {design.block} there is level text, formats fixed, and no mixed model" if one_format else line
+        if prompts[design.block].n_unique() < 2:
+            line += f"; with one {design.block} there is level text, formats fixed, and no mixed model"
+        yield line
 
 
 def hold_results(results: str) -> None:
