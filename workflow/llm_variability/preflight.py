@@ -94,7 +94,9 @@ def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
             f" {draws * len(settings.models):,} in all"
         )
         if prompts[design.block].n_unique() < 2:
-            line += f"; with one {design.block} there is level text, formats fixed, and no mixed model"
+            line += (
+                f"; with one {design.block} there is level text, formats fixed, and no mixed model"
+            )
         yield line
 
 
