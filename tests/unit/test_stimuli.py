@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,11 @@ import pytest
 import yaml
 
 from llm_variability.config import ConfigError, Study
+from llm_variability.stimuli.__main__ import main as stage_main
 from llm_variability.stimuli.identity import prompt_id
 from llm_variability.stimuli.prompts import indefinite_article, render_prompt
 from llm_variability.stimuli.registry import check_stimuli, render_prompts
-from llm_variability.tables import Design, Factor
+from llm_variability.tables import Design, Factor, read_metadata
 
 LABELS = Path(__file__).parents[2] / "resources/labels.yaml"
 ARTICLES = inflect.engine()
@@ -348,3 +352,24 @@ def test_levels_that_yaml_takes_for_truth_values_are_refused(tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="factors.age.levels: YAML reads yes, no") as error:
         check_stimuli(path, study(path))
     assert "\n" not in str(error.value)
+
+
+def test_the_table_says_which_files_it_was_made_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Path(__file__).resolve().parents[2]
+    table = tmp_path / "names.parquet"
+    settings = json.dumps({"kind": "names", "stimuli": "resources/names.yaml"})
+    stimuli = ["--stimuli", str(home / "resources/names.yaml"), "--output", str(table)]
+    monkeypatch.setattr(sys, "argv", ["", "--study", "n", "--settings", settings, *stimuli])
+    stage_main()
+    listed = read_metadata(table)["files"]
+    assert listed.keys() == {"names.yaml", "census2010.csv"}
+    told = subprocess.run(
+        ["sha256sum", "names.yaml", "surnames/census2010.csv"],
+        cwd=home / "resources",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(listed.values()) == set(told.stdout.split()[::2])

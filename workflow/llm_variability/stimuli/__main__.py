@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from llm_variability.config import Study
 from llm_variability.logs import stage_log, stage_parser
-from llm_variability.stimuli.registry import render_prompts
+from llm_variability.stimuli.registry import list_named_files, render_prompts
 from llm_variability.tables import STIMULI, write_table
+
+
+def checksum_files(paths: Iterable[Path]) -> dict[str, str]:
+    """Give the SHA-256 of each file, in hexadecimal, by its name."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def main() -> None:
@@ -25,6 +32,9 @@ def main() -> None:
             "study": arguments.study,
             "kind": study.kind,
             "design": stimuli.design.to_json(),
+            "files": checksum_files(
+                [arguments.stimuli, *list_named_files(arguments.stimuli, study)]
+            ),
             **stimuli.facts,
         }
         write_table(stimuli.prompts, arguments.output, STIMULI, metadata)
