@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ from llm_variability.fits.coding import code_full_factorial, list_groups
 from llm_variability.fits.group_statistics import SETTING, summarise_groups
 from llm_variability.fits.profile import fit_profile
 from llm_variability.fits.random_intercept import (
+    Floats,
     GroupedOutcome,
+    Integers,
     RandomInterceptFit,
     UnfittableError,
     collapse_to_means,
@@ -43,7 +45,7 @@ Fitter = Callable[[GroupedOutcome], RandomInterceptFit]
 
 
 @dataclass(frozen=True)
-class _Groups:
+class Groups:
     """One setting's groups, all that the design asks for: blocks in order, groups within them."""
 
     block_name: str
@@ -115,15 +117,8 @@ def fit_settings(
     fitter = find_backend(backend)
     if strange := [level for level in levels if level not in LEVELS]:
         raise ValueError(f"level: {strange[0]!r} is none of {', '.join(LEVELS)}")
-    statistics = summarise_groups(similarity, design)
-    blocks = design.blocks or tuple(sorted(statistics[design.block].unique()))
-    found = statistics.partition_by(SETTING, as_dict=True)
     rows = []
-    for setting in sorted({*settings, *((key[0], key[1]) for key in found)}, key=_setting_order):
-        groups = _complete_groups(found.get(setting, statistics.clear()), design, blocks)
-        texts = similarity.filter(
-            pl.col("temperature") == setting[0], pl.col("top_p").eq_missing(pl.lit(setting[1]))
-        )
+    for setting, texts, groups in part_settings(similarity, design, settings):
         for level, scope in [each for each in VARIANTS if each[0] in levels]:
             head = {
                 "study": study,
@@ -149,6 +144,32 @@ def fit_settings(
                 rows.append({**head, "converged": False, "reason": str(error)})
             else:
                 rows.extend({**head, "converged": True, **each} for each in estimates)
+    return tabulate_rows(rows)
+
+
+def part_settings(
+    similarity: pl.DataFrame, design: Design, settings: Iterable[Setting] = ()
+) -> Iterator[tuple[Setting, pl.DataFrame, Groups]]:
+    """Give each setting, its texts and its groups, by ascending temperature and top-p.
+
+    similarity, settings, errors raised: as in `fit_settings`.
+    """
+    statistics = summarise_groups(similarity, design)
+    blocks = design.blocks or tuple(sorted(statistics[design.block].unique()))
+    found = statistics.partition_by(SETTING, as_dict=True)
+    for setting in sorted({*settings, *((key[0], key[1]) for key in found)}, key=setting_order):
+        texts = similarity.filter(
+            pl.col("temperature") == setting[0], pl.col("top_p").eq_missing(pl.lit(setting[1]))
+        )
+        yield (
+            setting,
+            texts,
+            _complete_groups(found.get(setting, statistics.clear()), design, blocks),
+        )
+
+
+def tabulate_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Make a FITS table; what a row does not name is empty."""
     empty = dict.fromkeys(FITS.columns)
     return pl.DataFrame(
         [{**empty, **row} for row in rows],
@@ -156,16 +177,17 @@ def fit_settings(
     )
 
 
-def _setting_order(setting: Setting) -> tuple[float, float]:
+def setting_order(setting: Setting) -> tuple[float, float]:
+    """Give what sorts settings by ascending temperature and top-p; greedy decoding comes first."""
     temperature, top_p = setting
     return float(temperature), -1.0 if top_p is None else float(top_p)
 
 
-def _complete_groups(statistics: pl.DataFrame, design: Design, blocks: tuple[str, ...]) -> _Groups:
+def _complete_groups(statistics: pl.DataFrame, design: Design, blocks: tuple[str, ...]) -> Groups:
     keys = [(block, *group) for block in blocks for group in list_groups(design.factors)]
     grid = pl.DataFrame(keys, schema=dict.fromkeys(design.group, pl.String), orient="row")
     complete = grid.join(statistics, on=design.group, how="left", maintain_order="left")
-    return _Groups(
+    return Groups(
         block_name=design.block,
         blocks=blocks,
         keys=keys,
@@ -176,14 +198,28 @@ def _complete_groups(statistics: pl.DataFrame, design: Design, blocks: tuple[str
     )
 
 
-def _require_complete(groups: _Groups, design: Design) -> None:
-    if not groups.n_texts.any():
+def require_levels(n_texts: Integers, keys: Sequence[tuple[str, ...]], design: Design) -> None:
+    """Raise UnfittableError unless every level of every factor has a text.
+
+    n_texts: of each key, a block x group: the block, then a level of each factor.
+    """
+    if not n_texts.any():
         raise UnfittableError("no text was measured")
     for position, factor in enumerate(design.factors, start=1):
-        present = {key[position] for key, n in zip(groups.keys, groups.n_texts, strict=True) if n}
+        present = {key[position] for key, n in zip(keys, n_texts, strict=True) if n}
         absent = [level for level in factor.levels if level not in present]
         if absent:
             raise UnfittableError(f"no text was measured for {factor.name} {', '.join(absent)}")
+
+
+def require_blocks(blocks: Sequence[str], name: str, use: str) -> None:
+    """Raise UnfittableError unless there are two blocks. name: what the design calls them."""
+    if len(blocks) < 2:
+        raise UnfittableError(f"only one {name}: {use} needs at least two")
+
+
+def _require_complete(groups: Groups, design: Design) -> None:
+    require_levels(groups.n_texts, groups.keys, design)
     small = [
         f"{' / '.join(key)} ({n})"
         for key, n in zip(groups.keys, groups.n_texts, strict=True)
@@ -196,12 +232,7 @@ def _require_complete(groups: _Groups, design: Design) -> None:
         raise UnfittableError("a cosine is not finite")
 
 
-def _require_blocks(groups: _Groups, use: str) -> None:
-    if len(groups.blocks) < 2:
-        raise UnfittableError(f"only one {groups.block_name}: {use} needs at least two")
-
-
-def _pair_outcome(groups: _Groups, coding: np.ndarray) -> GroupedOutcome:
+def _pair_outcome(groups: Groups, coding: np.ndarray) -> GroupedOutcome:
     return GroupedOutcome(
         block=np.repeat(np.arange(len(groups.blocks)), len(coding)),
         coding=np.tile(coding, (len(groups.blocks), 1)),
@@ -211,7 +242,7 @@ def _pair_outcome(groups: _Groups, coding: np.ndarray) -> GroupedOutcome:
     )
 
 
-def _degrees_of_freedom(groups: _Groups, n_groups: int, level: str) -> float:
+def _degrees_of_freedom(groups: Groups, n_groups: int, level: str) -> float:
     """Give those of t: the residual ones of cell means, infinitely many (the normal) for pairs.
 
     Every block has every group, so contrasts of cell means are tested within blocks, exactly, on
@@ -221,10 +252,10 @@ def _degrees_of_freedom(groups: _Groups, n_groups: int, level: str) -> float:
 
 
 def _fit_level(
-    groups: _Groups, design: Design, level: str, fitter: Fitter
+    groups: Groups, design: Design, level: str, fitter: Fitter
 ) -> list[Mapping[str, Any]]:
     _require_complete(groups, design)
-    _require_blocks(groups, "its random intercept")
+    require_blocks(groups.blocks, groups.block_name, "its random intercept")
     terms, coding = code_full_factorial(design.factors)
     outcome = _pair_outcome(groups, coding)
     if level == "cell":
@@ -267,12 +298,19 @@ def _require_spread(deviation: float) -> None:
         raise UnfittableError("no variance: all cosines are equal")
 
 
-def _fit_scope(
-    texts: pl.DataFrame, groups: _Groups, design: Design, scope: str
-) -> list[Mapping[str, Any]]:
+def measure_outcome(
+    groups: Groups, design: Design, scope: str
+) -> tuple[Floats, Floats, tuple[float, float]]:
+    """Give what level `text` is made from, where a setting has all that it needs.
+
+    Returns the (blocks, groups) mean cosines, their pairs' sums of squared deviations, and mean
+    and SD of all pairwise cosines. Raises UnfittableError, with the reason, for missing levels,
+    fewer than four texts in a block x group, a single block as a sample of blocks, or cosines that
+    are all equal.
+    """
     _require_complete(groups, design)
     if scope == FORMATS_RANDOM:
-        _require_blocks(groups, "a sample of them")
+        require_blocks(groups.blocks, groups.block_name, "a sample of them")
     require_deletable(groups.n_texts, groups.keys)
     coding = code_full_factorial(design.factors)[1]
     _, mean, deviation = standardise(_pair_outcome(groups, coding))
@@ -280,4 +318,11 @@ def _fit_scope(
     means, within_ss = (
         values.reshape(len(groups.blocks), -1) for values in (groups.mean, groups.within_ss)
     )
-    return fit_texts(texts, means, within_ss, design, groups.blocks, scope, (mean, deviation))
+    return means, within_ss, (mean, deviation)
+
+
+def _fit_scope(
+    texts: pl.DataFrame, groups: Groups, design: Design, scope: str
+) -> list[Mapping[str, Any]]:
+    means, within_ss, outcome = measure_outcome(groups, design, scope)
+    return fit_texts(texts, means, within_ss, design, groups.blocks, scope, outcome)

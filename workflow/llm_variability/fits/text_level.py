@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,9 +72,26 @@ def fit_texts(
     infer = infer_formats_fixed if scope == FORMATS_FIXED else infer_formats_random
     contrasts = list_contrasts(design.factors)
     inference = infer(means, groups, np.array([each.weights for each in contrasts]))
-    known = [i for i in range(len(contrasts)) if inference.std_error[i] >= MIN_STD_ERROR]
-    if not known:
+    if not (inference.std_error >= MIN_STD_ERROR).any():
         raise UnfittableError("no variance: in every group all texts are equally typical")
+    return describe_contrasts(inference, contrasts, outcome, MIN_STD_ERROR, NO_VARIANCE)
+
+
+def describe_contrasts(
+    inference: Inference,
+    contrasts: Sequence[Contrast],
+    outcome: tuple[float, float],
+    min_error: float,
+    no_variance: str,
+) -> list[Mapping[str, Any]]:
+    """Write each contrast as a mapping a row of a FITS table, coding by coding.
+
+    `simultaneous_low` and `simultaneous_high` cover all terms of a coding at once, the intercept
+    aside. A contrast whose standard error is below `min_error` has the reason `no_variance`.
+
+    inference: a term a contrast. outcome: mean and SD that estimates are brought to.
+    """
+    known = {i for i in range(len(contrasts)) if inference.std_error[i] >= min_error}
     rows: list[Mapping[str, Any]] = []
     for coding in CODINGS:
         members = [i for i in range(len(contrasts)) if contrasts[i].coding == coding]
@@ -85,7 +102,7 @@ def fit_texts(
             if i in known:
                 rows.append(head | _describe(inference, contrasts[i], i, quantile, outcome))
             else:
-                rows.append(head | {"converged": False, "reason": NO_VARIANCE})
+                rows.append(head | {"converged": False, "reason": no_variance})
     return rows
 
 
@@ -134,14 +151,19 @@ def require_deletable(n_texts: Integers, keys: list[tuple[str, ...]]) -> None:
         raise UnfittableError(f"fewer than four texts in {', '.join(small[:3])}{more}")
 
 
+def require_single_texts(texts: pl.DataFrame, group: list[str], unit: str) -> None:
+    """Raise UnfittableError if a unit has several texts in one group."""
+    twice = texts.filter(pl.struct(*group, unit).is_duplicated())
+    if twice.height:
+        where = " / ".join(str(twice[name][0]) for name in [*group, unit])
+        raise UnfittableError(f"{unit} with several texts where one is compared: {where}")
+
+
 def _list_units(
     deviations: pl.DataFrame, design: Design, unit: str, blocks: tuple[str, ...]
 ) -> list[Floats]:
     """Lay each group's deviations out as (blocks, units), 0 where a block lacks the unit."""
-    twice = deviations.filter(pl.struct(*design.group, unit).is_duplicated())
-    if twice.height:
-        where = " / ".join(str(twice[name][0]) for name in [*design.group, unit])
-        raise UnfittableError(f"{unit} with several texts where one is compared: {where}")
+    require_single_texts(deviations, design.group, unit)
     of_group = deviations.partition_by([factor.name for factor in design.factors], as_dict=True)
     return [
         of_group[group]
