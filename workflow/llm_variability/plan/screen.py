@@ -149,7 +149,7 @@ def _costs(plan: Plan) -> Iterator[str]:
 
 def _powers(plan: Plan) -> Iterator[str]:
     yield f"POWER  the smallest difference of mean cosines that {POWER:.0%} of studies find, tested"
-    yield f"       two-sided at {ALPHA:.0%} in one setting; in brackets in SDs, the unit of the fits"
+    yield f"       two-sided at {ALPHA:.0%} in one setting; in brackets in SDs, as in the fits"
     told: set[str] = set()
     for study in plan.studies:
         yield ""
