@@ -21,7 +21,13 @@ import polars as pl
 from llm_variability.config import GREEDY
 from llm_variability.fits.coding import list_groups
 from llm_variability.fits.contrasts import list_contrasts
-from llm_variability.fits.fit_table import GREEDY_REASON, Setting, require_blocks, require_levels
+from llm_variability.fits.fit_table import (
+    GREEDY_REASON,
+    Setting,
+    require_blocks,
+    require_levels,
+    tabulate_rows,
+)
 from llm_variability.fits.random_intercept import Floats, UnfittableError
 from llm_variability.fits.text_inference import (
     FORMATS_FIXED,
@@ -40,7 +46,7 @@ from llm_variability.fits.text_level import (
     require_deletable,
 )
 from llm_variability.fits.text_variance import correct_covariance, jackknife_covariance
-from llm_variability.tables import FITS, Design
+from llm_variability.tables import Design
 
 MIN_STD_ERROR = 1e-10
 """Standard error, as a share of the largest value, that rounding alone can make."""
@@ -127,11 +133,7 @@ def fit_measure(
                 rows.append({**head, "converged": False, "reason": str(error)})
             else:
                 rows.extend({**head, "converged": True, **each} for each in estimates)
-    empty = dict.fromkeys(FITS.columns)
-    return pl.DataFrame(
-        [{**empty, **row} for row in rows],
-        schema={name: column.dtype for name, column in FITS.columns.items()},
-    )
+    return tabulate_rows(rows)
 
 
 def infer_measure(
