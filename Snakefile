@@ -1,6 +1,7 @@
 """llm-variability: how much the outputs of language models vary.
 
-fetch -> stimuli -> draws -> similarity -> fits -> report, a .smk file and a subpackage each.
+fetch -> stimuli -> draws -> similarity -> fits, sensitivity, diversity -> report: a .smk file and a
+subpackage each. Only when asked for: validation, calibration.
 """
 
 import sys
@@ -36,9 +37,12 @@ include: "workflow/rules/fetch.smk"
 include: "workflow/rules/stimuli.smk"
 include: "workflow/rules/draws.smk"
 include: "workflow/rules/similarity.smk"
+include: "workflow/rules/sensitivity.smk"
+include: "workflow/rules/diversity.smk"
 include: "workflow/rules/fits.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/validation.smk"
+include: "workflow/rules/calibration.smk"
 
 
 # Every stage's files are targets, or one that a failed job took away would not be missed.
@@ -48,6 +52,7 @@ rule all:
         rules.report.output,
         rules.report.input,
         rules.tables.input,
+        expand(rules.adjust.input, study=settings.studies),
         expand(rules.embed.output, **MEASUREMENTS),
         expand(rules.generate.output, study=settings.studies, model=settings.models, cell=CELLS),
 

@@ -2,7 +2,7 @@
 
 REQUIRED INPUTS: {RESULTS}/similarity/{study}/{model}/{encoder}.parquet
                  {RESULTS}/sensitivity/{study}/{model}/{encoder}.parquet
-                 {RESULTS}/diversity/{study}/{model}/... (outputs of diversity.smk)
+                 {RESULTS}/diversity/{study}/{model}/{lexical,vendi/{encoder}}/fits.parquet
 OUTPUTS:         {RESULTS}/fits/{study}/{model}/{encoder}.parquet
                  {RESULTS}/adjusted/{study}.parquet
 """
@@ -45,10 +45,17 @@ rule fit:
 rule adjust:
     input:
         expand(
-            f"{RESULTS}/{{stage}}/{{{{study}}}}/{{model}}/{{encoder}}.parquet",
-            stage=["fits", "sensitivity"],
+            [
+                f"{RESULTS}/fits/{{{{study}}}}/{{model}}/{{encoder}}.parquet",
+                f"{RESULTS}/sensitivity/{{{{study}}}}/{{model}}/{{encoder}}.parquet",
+                f"{RESULTS}/diversity/{{{{study}}}}/{{model}}/vendi/{{encoder}}/fits.parquet",
+            ],
             model=settings.models,
             encoder=settings.encoders,
+        ),
+        expand(
+            f"{RESULTS}/diversity/{{{{study}}}}/{{model}}/lexical/fits.parquet",
+            model=settings.models,
         ),
     output:
         f"{RESULTS}/adjusted/{{study}}.parquet",
