@@ -97,6 +97,14 @@ def test_estimated_variance_is_that_of_the_means(names: bool, texts: int) -> Non
     assert groups.shared.mean() == pytest.approx(expected, rel=0.1, abs=1e-12)
 
 
+def test_two_formats_share_what_is_left_of_a_pair_as_far_as_both_of_its_names_stay() -> None:
+    """The product of two names' own parts keeps the square of what each keeps."""
+    population = replace(PUBLISHED, typicality=0.0, shared=0.5)
+    rng = np.random.default_rng(3)
+    means, _ = draw_study(population, (20_000, 2, 1), 6, names=True, rng=rng)
+    assert np.corrcoef(means[:, :, 0].T)[0, 1] == pytest.approx(0.25, abs=0.03)
+
+
 def test_more_texts_than_are_drawn_have_the_power_of_as_many(monkeypatch) -> None:
     for design in (TWO, NAMES):
         layout = Layout(design, 13, PUBLISHED)
