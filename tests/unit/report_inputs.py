@@ -5,6 +5,7 @@ Numbers are drawn with a fixed seed; texts are as hostile as a model's may be.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import zlib
@@ -16,8 +17,11 @@ import numpy as np
 import polars as pl
 
 from llm_variability.config import cell_name
+from llm_variability.fits.multiplicity import adjust_p_values
 from llm_variability.tables import (
+    ADJUSTED,
     COUNTS,
+    DIVERSITY,
     DRAWS,
     FITS,
     SIMILARITY,
@@ -37,7 +41,7 @@ DESIGN = Design(
     blocks=FORMATS,
 )
 GROUPS = ("Black", "Hispanic", "Asian", "White")
-NAMES_A_GROUP = 6
+NAMES_A_GROUP = 20
 NAMES_DESIGN = Design(
     "format",
     (Factor("group", GROUPS, "White"),),
@@ -55,7 +59,16 @@ HOSTILE = (
     "{{ 7 * 7 }} {% raw %}",
     "",
 )
-STAGES = ("fits", "similarity")
+TESTS = (
+    ("pairwise", None),
+    ("cell", None),
+    ("text", "formats fixed"),
+    ("text", "formats random"),
+)
+"""Level and scope of every test."""
+STANDARD_ERRORS = {"pairwise": 0.05, "cell": 0.2, "text": 0.12}
+MEASURES = ("distinct-1", "self-BLEU")
+SCHEMA = {name: column.dtype for name, column in ADJUSTED.columns.items()}
 FULL_GRID = (("0", "0.5", "1.0", "1.5", "2.0"), ("0.2", "0.4", "0.6", "0.8", "1.0"))
 SMALL_GRID = (("0", "0.5", "1.0"), ("0.8",))
 
@@ -125,15 +138,22 @@ def list_selection(match: str) -> dict[str, Any]:
 def fit_row(
     study: str, model: str, measure: str, level: str, setting: tuple[str, str | None], **given: Any
 ) -> dict[str, Any]:
-    """A row of the fits table; a fit that could not be made unless values are given."""
-    row: dict[str, Any] = dict.fromkeys(FITS.columns)
+    """A row of an adjusted table; an estimate that could not be made unless values are given.
+
+    At level text the scope is formats fixed, and a row with a term is of the published coding,
+    unless others are given.
+    """
+    row: dict[str, Any] = dict.fromkeys(ADJUSTED.columns)
     row |= {
         "study": study,
         "model": model,
+        "analysis": "main",
         "measure": measure,
         "temperature": setting[0],
         "top_p": setting[1],
         "level": level,
+        "scope": "formats fixed" if level == "text" else None,
+        "coding": "treatment" if "term" in given else None,
         "n_observations": 240 if level == "pairwise" else 24,
         "n_blocks": 3,
         "backend": "profile",
@@ -142,49 +162,132 @@ def fit_row(
     return row | given
 
 
+def _readings(design: Design, level: str) -> list[tuple[str, str]]:
+    """Coding and term of every estimate of a level."""
+    terms = list_terms(design)
+    published = [("treatment", term) for term in terms]
+    if level != "text":
+        return published
+    return published + [("interaction" if ":" in term else "marginal", term) for term in terms[1:]]
+
+
+def _numbers(beta: float, error: float) -> dict[str, Any]:
+    """An estimate with what follows from it and its standard error."""
+    return {
+        "estimate": beta,
+        "std_error": error,
+        "statistic": beta / error,
+        "p_value": float(np.clip(2 * np.exp(-((abs(beta) / error) ** 2)), 0, 1)),
+        "ci_low": beta - 1.96 * error,
+        "ci_high": beta + 1.96 * error,
+        "converged": True,
+    }
+
+
 def _fits(
     study: str, model: str, measure: str, grid: Any, shift: float, design: Design
 ) -> pl.DataFrame:
+    """Every test of every setting; both scopes have the estimates of pairs."""
     random = np.random.default_rng(len(model))
     noise = np.random.default_rng(zlib.crc32(f"{study} {model} {measure}".encode()))
     rows = []
     for setting in list_settings(grid):
-        for level in ("pairwise", "cell"):
+        betas: dict[tuple[str, str], float] = {}
+        for level, scope in TESTS:
             reason = None
             if setting[0] == "0" and design.greedy_is_anchor:
                 reason = "temperature 0 is the anchor: nothing is fitted"
             if setting == ("0.5", "0.2") and design.greedy_is_anchor:
                 reason = "no variance: every pairwise cosine is 1"
+            head = {"scope": scope}
             if reason is not None:
-                rows.append(fit_row(study, model, measure, level, setting, reason=reason))
+                rows.append(fit_row(study, model, measure, level, setting, reason=reason, **head))
                 continue
-            error = 0.05 if level == "pairwise" else 0.2
-            for place, term in enumerate(list_terms(design)):
+            error = STANDARD_ERRORS[level] * (1.5 if scope == "formats random" else 1)
+            for place, (coding, term) in enumerate(_readings(design, level)):
                 beta = float(shift * (1 if place < 5 else -0.3) + random.normal(0, 0.15))
                 beta += float(noise.normal(0, 0.1))
-                p_value = float(np.clip(2 * np.exp(-((abs(beta) / error) ** 2)), 0, 1))
-                rows.append(
-                    fit_row(
-                        study,
-                        model,
-                        measure,
-                        level,
-                        setting,
-                        term=term,
-                        estimate=beta,
-                        std_error=error,
-                        statistic=beta / error,
-                        p_value=p_value,
-                        ci_low=beta - 1.96 * error,
-                        ci_high=beta + 1.96 * error,
-                        var_block=0.1,
-                        var_residual=0.9,
-                        outcome_mean=0.4,
-                        outcome_sd=0.1,
-                        converged=setting != ("2.0", "1.0") or level == "pairwise",
-                    )
-                )
-    return pl.DataFrame(rows, schema={name: column.dtype for name, column in FITS.columns.items()})
+                if level != "cell":
+                    beta = betas.setdefault((coding, term), beta)
+                values = _numbers(beta, error) | {
+                    "coding": coding,
+                    "term": term,
+                    "var_block": None if level == "text" else 0.1,
+                    "var_residual": None if level == "text" else 0.9,
+                    "outcome_mean": 0.4,
+                    "outcome_sd": 0.1,
+                    "backend": "jackknife" if level == "text" else "profile",
+                    **head,
+                }
+                if level == "text" and term != "Intercept":
+                    values["simultaneous_low"] = beta - 2.6 * error
+                    values["simultaneous_high"] = beta + 2.6 * error
+                if setting == ("2.0", "1.0") and level == "cell":
+                    values["converged"] = False
+                rows.append(fit_row(study, model, measure, level, setting, **values))
+    return pl.DataFrame(rows, schema=SCHEMA).select(*FITS.columns)
+
+
+def _further_analyses(fits: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the other analyses, made from those of the text level.
+
+    Length: four fifths of the estimate. Untruncated: the same. Permutation: the same estimate and
+    twice the p value, formats fixed only; and the test of all groups. Diversity: a tenth of the
+    estimate, the other way round for distinct-1.
+    """
+    text = fits.filter(pl.col("level") == "text")
+    done = text.filter(pl.col("term") != "Intercept")
+    shorter = [
+        row | _numbers(0.8 * row["estimate"], row["std_error"]) | {"analysis": "length"}
+        for row in done.iter_rows(named=True)
+    ]
+    permuted, varied = [], []
+    for row in done.iter_rows(named=True):
+        if row["scope"] == "formats fixed" and row["coding"] != "interaction":
+            p_value = min(1.0, 2 * row["p_value"] + 0.001)
+            permuted.append(
+                row
+                | dict.fromkeys(("std_error", "statistic", "ci_low", "ci_high"))
+                | dict.fromkeys(("simultaneous_low", "simultaneous_high"))
+                | {"analysis": "permutation", "p_value": p_value, "mc_error": 0.004}
+            )
+        varied += [
+            row
+            | _numbers(sign * row["estimate"], row["std_error"] / 10)
+            | {"analysis": "diversity", "measure": measure}
+            for measure, sign in zip(MEASURES, (-0.1, 0.1), strict=True)
+        ]
+    settings = done.unique(["temperature", "top_p"], keep="first", maintain_order=True)
+    omnibus = [
+        {name: row[name] for name in ("study", "model", "measure", "temperature", "top_p")}
+        | {"level": "text", "scope": "formats fixed", "analysis": "permutation"}
+        | {"term": "all groups", "estimate": 0.3, "p_value": 0.002, "mc_error": 0.0014}
+        | {"n_observations": 24, "n_blocks": 3, "backend": "permutation", "converged": True}
+        for row in settings.iter_rows(named=True)
+    ]
+    made = [*shorter, *permuted, *omnibus, *varied]
+    schema = {name: column.dtype for name, column in FITS.columns.items()}
+    empty = dict.fromkeys(FITS.columns)
+    rows = pl.DataFrame([empty | row for row in made], schema=schema)
+    return pl.concat([rows, text.with_columns(pl.lit("untruncated").alias("analysis"))])
+
+
+def _diversity(grid: Any, design: Design) -> pl.DataFrame:
+    """Values by block and group: the second group of the first factor is the least varied."""
+    groups = list_prompts(design).select(design.group).unique(maintain_order=True)
+    first = design.factors[0]
+    bonus = dict(zip(first.levels, (0.0, -0.2, -0.1, 0.1), strict=True))
+    return pl.concat(
+        groups.with_columns(
+            temperature=pl.lit(temperature),
+            top_p=pl.lit(top_p, pl.String),
+            measure=pl.lit(measure),
+            value=0.6 + sign * pl.col(first.name).replace_strict(bonus, return_dtype=pl.Float64),
+            n_texts=pl.lit(5),
+        )
+        for temperature, top_p in list_settings(grid)
+        for measure, sign in zip(MEASURES, (1, -1), strict=True)
+    )
 
 
 def _similarity(grid: Any, shift: float, design: Design, over_long: int) -> pl.DataFrame:
@@ -274,10 +377,12 @@ def write_results(
     design: Design = DESIGN,
     match: str | None = None,
     over_long: int = 0,
+    further: bool = True,
 ) -> None:
     """Write the results of a study as the stages before the report would.
 
     match: how the names of a study of names were chosen. over_long: texts that encoders cut.
+    further: whether there are other analyses than the main one.
     """
     made_by = {"study": study, "design": design.to_json()}
     selection = {} if match is None else {"selection": list_selection(match)}
@@ -287,6 +392,7 @@ def write_results(
         STIMULI,
         made_by | selection,
     )
+    fits = []
     for rank, model in enumerate(models):
         shift = 0.3 if rank % 2 == 0 else -0.4
         meta = {**made_by, "model": model}
@@ -313,19 +419,23 @@ def write_results(
         )
         for encoder in encoders:
             name = f"{study}/{model}/{encoder}.parquet"
-            write_table(
-                _fits(study, model, encoder, grid, shift, design),
-                folder / "fits" / name,
-                FITS,
-                meta,
-            )
+            fits.append(_fits(study, model, encoder, grid, shift, design))
+            write_table(fits[-1], folder / "fits" / name, FITS, meta)
             write_table(
                 _similarity(grid, shift, design, over_long),
                 folder / "similarity" / name,
                 SIMILARITY,
                 {**meta, "encoder": encoder},
             )
+        if further:
+            values = folder / f"diversity/{study}/{model}/texts.values.parquet"
+            groups = dataclasses.replace(design, unit=None)
+            made = {**meta, "design": groups.to_json()}
+            write_table(_diversity(grid, design), values, DIVERSITY, made)
         _write_manifest(folder / f"models/{model}.json", model)
+    every = [*fits, *(_further_analyses(each) for each in fits)] if further else fits
+    adjusted = adjust_p_values(pl.concat(every))
+    write_table(adjusted, folder / f"adjusted/{study}.parquet", ADJUSTED, made_by)
     for encoder in encoders:
         _write_manifest(folder / f"encoders/{encoder}.json", encoder)
     (folder / "config.yaml").write_text(
@@ -358,35 +468,39 @@ def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
     def of(pattern: str) -> list[str]:
         return [str(path) for path in sorted(folder.glob(pattern))]
 
-    figures, study_figures = [], []
     for path in sorted((folder / "fits").glob("*/*/*.parquet")):
+        model, encoder = path.parent.name, path.stem
         stem = folder / "figures" / path.relative_to(folder / "fits").with_suffix("")
-        for level in ("pairwise", "cell"):
-            main(["heatmap", "--fits", str(path), "--level", level, "--stem", f"{stem}-{level}"])
-            figures.append(f"{stem}-{level}.svg")
+        main(
+            ["heatmap", "--fits", str(path), "--model", model, "--encoder", encoder]
+            + ["--stem", str(stem)]
+        )
         similarity = folder / "similarity" / path.relative_to(folder / "fits")
         main(["cosine", "--similarity", str(similarity), "--stem", f"{stem}-cosine"])
-        figures.append(f"{stem}-cosine.svg")
     for study in sorted(path.stem for path in (folder / "stimuli").glob("*")):
         study_folder = folder / "figures" / study
+        adjusted = str(folder / f"adjusted/{study}.parquet")
         for encoder in sorted(path.stem for path in (folder / "encoders").glob("*")):
-            files = {name: of(f"{name}/{study}/*/{encoder}.parquet") for name in STAGES}
-            given = [text for name in STAGES for text in (f"--{name}", *files[name])]
-            main(["models", *given, "--stem", str(study_folder / encoder)])
+            similarity_files = of(f"similarity/{study}/*/{encoder}.parquet")
+            main(
+                ["models", "--adjusted", adjusted, "--similarity", *similarity_files]
+                + ["--stem", str(study_folder / encoder)]
+            )
         counts = of(f"counts/{study}/*")
         main(["lengths", "--counts", *counts, "--stem", str(study_folder / "output_length")])
-        study_figures += of(f"figures/{study}/*.svg")
     main(
         [
             "tables",
-            "--fits",
-            *of("fits/*/*/*"),
+            "--adjusted",
+            *of("adjusted/*"),
             "--similarity",
             *of("similarity/*/*/*"),
             "--counts",
             *of("counts/*/*"),
             "--stimuli",
             *of("stimuli/*"),
+            "--diversity",
+            *of("diversity/*/*/*"),
             "--outdir",
             str(folder / "tables"),
         ]
@@ -397,9 +511,9 @@ def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
             "--tables",
             *of("tables/*.csv"),
             "--figures",
-            *figures,
+            *of("figures/*/*/*.svg"),
             "--study-figures",
-            *study_figures,
+            *of("figures/*/*.svg"),
             "--manifests",
             *of("models/*.json"),
             *of("encoders/*.json"),

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_variability.fits.text_inference import SCOPES
 from llm_variability.report import statements
 from llm_variability.report.comparisons import (
     average_by_temperature,
@@ -27,9 +28,20 @@ from llm_variability.report.comparisons import (
     tabulate_default,
     tabulate_signals,
 )
-from llm_variability.report.sections import arrange_default
+from llm_variability.report.level_tests import (
+    CELL,
+    LEVEL_TESTS,
+    PAIRWISE,
+    TEXT_FIXED,
+    TEXT_TESTS,
+    find_test,
+    list_tests,
+)
+from llm_variability.report.robustness import average_diversity, set_beside_main
+from llm_variability.report.robustness_section import count_changes, describe_change
+from llm_variability.report.sections import arrange_default, starred_estimates
 from llm_variability.report.summaries import list_selection
-from llm_variability.tables import FITS, Design, Factor
+from llm_variability.tables import Design, Factor
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 
@@ -56,9 +68,7 @@ def published(name: str) -> list[dict[str, str]]:
 
 
 def frame_of(rows: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        list(rows), schema={name: column.dtype for name, column in FITS.columns.items()}
-    )
+    return pl.DataFrame(list(rows), schema=inputs.SCHEMA)
 
 
 def fitted(
@@ -82,14 +92,16 @@ def fitted(
 
 
 def random_fits(design: Design, seed: int, models: int = 3) -> list[dict[str, Any]]:
-    """Fits of several models, encoders and both levels; one in eight cannot be relied on."""
+    """Estimates of several models, encoders and levels; one in eight cannot be relied on."""
     random = np.random.default_rng(seed)
     terms = [term for term in inputs.list_terms(design) if term != "Intercept"]
     settings = inputs.list_settings((("0", "0.5", "1.0"), ("0.2", "1.0")))
     rows = []
     for model, setting, term in itertools.product(range(models), settings, terms):
         base = random.normal()
-        for encoder, level in itertools.product(("first", "second", "third"), ("pairwise", "cell")):
+        for encoder, level in itertools.product(
+            ("first", "second", "third"), ("pairwise", "cell", "text")
+        ):
             rows.append(
                 fitted(
                     term,
@@ -194,7 +206,9 @@ def test_agreement_of_encoders_is_what_counting_by_hand_gives(design, seed):
     rows = random_fits(design, seed)
     table = compare_encoders(frame_of(rows), design)
     assert table.select("level", "encoder").rows() == [
-        (level, encoder) for level in ("pairwise", "cell") for encoder in ("second", "third")
+        (level, encoder)
+        for level in ("text", "cell", "pairwise")
+        for encoder in ("second", "third")
     ]
     for row in table.iter_rows(named=True):
         first = by_cell(rows, "first", row["level"], design.greedy_is_anchor)
@@ -215,10 +229,11 @@ def test_agreement_of_levels_is_what_counting_by_hand_gives(design):
     rows = random_fits(design, seed=3)
     table = compare_levels(frame_of(rows), design)
     mains = [term for term in inputs.list_terms(design)[1:] if ":" not in term]
-    assert table["term"].to_list() == [None, *mains] * 3
+    assert table["term"].to_list() == [None, *mains] * 2 * 3
+    assert table["level"].unique().sort().to_list() == ["cell", "text"]
     for row in table.iter_rows(named=True):
         pairs = by_cell(rows, row["encoder"], "pairwise", design.greedy_is_anchor)
-        means = by_cell(rows, row["encoder"], "cell", design.greedy_is_anchor)
+        means = by_cell(rows, row["encoder"], row["level"], design.greedy_is_anchor)
         both = [
             (pairs[cell], means[cell])
             for cell in pairs
@@ -250,8 +265,8 @@ def test_the_greedy_cell_of_names_is_paired_though_it_has_no_top_p():
 def test_one_encoder_has_nothing_to_be_compared_with():
     fits = frame_of([fitted("race[Asian]", 0.2, 0.01)])
     assert compare_encoders(fits, LABELS).height == 0
-    empty = pl.DataFrame(schema={"level": pl.String, "cells": pl.Int64})
-    assert statements.describe_encoders(empty, "pairwise") is None
+    empty = pl.DataFrame(schema={"level": pl.String, "scope": pl.String, "cells": pl.Int64})
+    assert statements.describe_encoders(empty) is None
 
 
 def test_without_a_significant_estimate_the_share_retained_is_unknown():
@@ -307,15 +322,17 @@ def test_the_papers_cell_level_betas_give_the_counts_that_it_tells_in_words():
 @needs_published
 def test_the_papers_stars_come_back_at_the_default_setting():
     rows = published_cell_betas("labels")
-    table = arrange_default(
-        tabulate_default(frame_of(rows), LABELS),
-        list(main_contrasts_of(rows)),
-        ["Mistral", "Qwen"],
-    )
-    assert table is not None
-    assert [each.label for each in table["contrasts"]][0] == "African (vs. White)"
-    assert table["rows"][0]["cells"] == ["0.20*", "0.57***", "0.96***", "0.28**"]
-    assert table["rows"][1]["cells"] == ["−1.64***", "−0.81***", "−0.65**", "−1.17***"]
+    table = tabulate_default(frame_of(rows), LABELS)
+    starred = starred_estimates(table)
+    labels = [each.label for each in main_contrasts_of(rows)]
+    assert labels[0] == "African (vs. White)"
+    terms = [each.term for each in main_contrasts_of(rows)]
+    found = {
+        model: [starred["e", "cell", model, term] for term in terms]
+        for model in ("Mistral", "Qwen")
+    }
+    assert found["Mistral"] == ["0.20*", "0.57***", "0.96***", "0.28**"]
+    assert found["Qwen"] == ["−1.64***", "−0.81***", "−0.65**", "−1.17***"]
 
 
 def main_contrasts_of(rows: list[dict[str, Any]]):
@@ -381,6 +398,17 @@ def test_the_caption_of_estimates_by_temperature_counts_models_that_keep_their_d
     assert "positive at every temperature in 1 of 3 models, negative at every one in 1" in text
 
 
+def test_one_temperature_is_not_called_every_temperature():
+    rows = [
+        fitted("race[Asian]", beta, 0.5, model)
+        for model, beta in (("up", 0.1), ("down", -0.1), ("high", 0.4))
+    ]
+    text = statements.describe_trend(average_by_temperature(frame_of(rows), LABELS), "text", "e")
+    assert text.endswith("positive at temperature 1.0 in 2 of 3 models, negative there in 1.")
+    alone = statements.describe_trend(average_by_temperature(frame_of(rows[1:2]), LABELS), "x", "e")
+    assert alone.endswith("Asian (vs. White) negative at temperature 1.0.")
+
+
 # --------------------------------------------------------------------------------- default setting
 
 grids = st.tuples(
@@ -442,7 +470,121 @@ def test_a_fit_that_is_missing_at_the_default_setting_is_told_with_its_reason():
     ]
     shown = arrange_default(table, list(main_contrasts_of(rows)), ["good", "loose", "bad"])
     assert shown is not None
-    assert [row["cells"] for row in shown["rows"]] == [["0.20*"], ["–"], ["–"]]
+    (contrast,) = shown["contrasts"]
+    assert (contrast.label, shown["tests"]) == ("Asian (vs. White)", [PAIRWISE])
+    cells = [row["cells"][0] for row in shown["rows"]]
+    assert (cells[0]["estimate"], cells[1:]) == ("0.20", [None, None])
+
+
+# -------------------------------------------------------------------------- scopes and codings
+
+
+def test_every_level_and_scope_of_the_fits_is_a_test_of_the_report():
+    assert {test.scope for test in TEXT_TESTS} == set(SCOPES)
+    assert {(test.level, test.scope) for test in LEVEL_TESTS} == set(inputs.TESTS)
+    for test in LEVEL_TESTS:
+        assert find_test(test.level, test.scope) is test
+    with pytest.raises(ValueError, match="level text, scope None: no test of the report"):
+        find_test("text", None)
+
+
+def test_tests_are_listed_as_the_page_shows_them_text_first():
+    rows = [fitted("race[Asian]", 0.1, 0.5, level=level) for level in ("pairwise", "cell", "text")]
+    assert list_tests(frame_of(rows)) == [TEXT_FIXED, CELL, PAIRWISE]
+
+
+def test_agreement_takes_the_published_coding_alone():
+    rows = [
+        fitted("race[Asian]", sign * beta, 0.01, encoder=encoder, level="text", coding=coding)
+        for coding, beta in (("treatment", 0.2), ("marginal", 0.3))
+        for encoder, sign in (("a", 1), ("b", 1 if coding == "treatment" else -1))
+    ]
+    (row,) = compare_encoders(frame_of(rows), LABELS).to_dicts()
+    assert (row["cells"], row["sign_agreement"], row["coding"]) == (1, 1.0, "treatment")
+
+
+def test_the_default_table_keeps_scopes_and_codings_apart():
+    rows = [
+        fitted("race[Asian]", 0.2, p_value, level="text", scope=scope, coding=coding)
+        for p_value, (scope, coding) in enumerate(
+            itertools.product(SCOPES, ("treatment", "marginal"))
+        )
+    ]
+    table = tabulate_default(frame_of(rows), LABELS)
+    assert table.select("scope", "coding", "p_value").rows() == [
+        ("formats fixed", "treatment", 0.0),
+        ("formats fixed", "marginal", 1.0),
+        ("formats random", "treatment", 2.0),
+        ("formats random", "marginal", 3.0),
+    ]
+
+
+# ------------------------------------------------------------------------------- other analyses
+
+
+def beside(*pairs: tuple[float, float, float, float], **given: Any) -> pl.DataFrame:
+    """Estimates at equal length beside main ones, a setting each: estimate and p of both."""
+    rows = []
+    for place, (main, main_p, other, other_p) in enumerate(pairs):
+        setting = ("1.0", f"0.{place + 1}")
+        common: dict[str, Any] = {"level": "text", "setting": setting, **given}
+        rows.append(fitted("race[Asian]", main, main_p, p_holm=4 * main_p, **common))
+        rows.append(
+            fitted("race[Asian]", other, other_p, p_holm=4 * other_p, analysis="length", **common)
+        )
+    return set_beside_main(frame_of(rows), LABELS)
+
+
+def test_an_analysis_stands_beside_the_main_estimate_of_the_same_setting():
+    table = beside((0.4, 0.01, 0.3, 0.02), (0.1, 0.5, -0.1, 0.6))
+    assert table.select("estimate", "main_estimate", "p_value", "main_p_value").rows() == [
+        (0.3, 0.4, 0.02, 0.01),
+        (-0.1, 0.1, 0.6, 0.5),
+    ]
+
+
+def test_changes_of_sign_and_significance_are_counted_and_told():
+    # Kept (after Holm too); lost; new; sign changed, never significant.
+    table = beside(
+        (0.4, 0.001, 0.3, 0.002),
+        (0.2, 0.03, 0.1, 0.2),
+        (0.1, 0.2, 0.3, 0.03),
+        (0.1, 0.5, -0.1, 0.6),
+    )
+    (row,) = count_changes(table)
+    counts = ("estimates", "same_sign", "main", "here", "both", "main_holm", "both_holm")
+    assert tuple(row[name] for name in counts) == (4, 3, 2, 2, 1, 1, 1)
+    assert describe_change(table) == (
+        "At equal length: in these formats 1 of 2 significant estimates stay so (after Holm 1 of"
+        " 1), 1 other becomes so, and 1 of 4 changes sign."
+    )
+
+
+def test_an_analysis_without_any_estimate_is_told_with_its_reason():
+    row = inputs.fit_row(
+        "labels", "m", "e", "text", ("1.0", "1.0"), analysis="untruncated", reason="too few texts"
+    )
+    table = set_beside_main(frame_of([row]), LABELS)
+    assert describe_change(table) == (
+        "Uncut texts only: no estimate in any setting (too few texts)."
+    )
+
+
+def test_values_of_diversity_are_averaged_over_blocks_with_equal_weights():
+    values = pl.DataFrame(
+        {
+            "format": ["a", "b", "c"],
+            "race": ["Asian"] * 3,
+            "gender": ["man"] * 3,
+            "temperature": ["1.0"] * 3,
+            "top_p": ["1.0"] * 3,
+            "measure": ["distinct-1"] * 3,
+            "value": [0.2, 0.6, None],
+            "n_texts": [50, 4, 1],
+        }
+    )
+    (row,) = average_diversity(values, LABELS).to_dicts()
+    assert (row["value"], row["blocks"], row["texts"]) == (pytest.approx(0.4), 2, 1)
 
 
 # ------------------------------------------------------------------------------------------ names

@@ -17,14 +17,20 @@ from matplotlib.figure import Figure
 from llm_variability.report.__main__ import main
 from llm_variability.report.cosine import average_over_top_p, draw_mean_cosine
 from llm_variability.report.figures import save_figure
-from llm_variability.report.heatmap import arrange_grid, describe_cell, draw_heatmap
-from llm_variability.tables import FITS, Design, Factor
+from llm_variability.report.heatmap import (
+    arrange_grid,
+    describe_asterisks,
+    describe_cell,
+    draw_heatmap,
+)
+from llm_variability.report.level_tests import CELL, LEVEL_TESTS, MARGINAL, View, list_views
+from llm_variability.tables import Design, Factor
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 
 
 def fits_frame(rows: list[dict[str, object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={name: column.dtype for name, column in FITS.columns.items()})
+    return pl.DataFrame(rows, schema=inputs.SCHEMA)
 
 
 def fitted(setting: tuple[str, str | None], term: str, estimate: float, **given: object):
@@ -62,7 +68,7 @@ def test_the_greedy_cell_of_a_study_of_names_is_one_cell_over_all_top_p():
         fitted(setting, "group[Black]", 0.7 if setting[0] == "0" else 0.1, p_value=0.001)
         for setting in inputs.list_settings(inputs.FULL_GRID)
     ]
-    figure = draw_heatmap(fits_frame(rows), inputs.NAMES_DESIGN, "m", "cell", "e")
+    figure = draw_heatmap(fits_frame(rows), inputs.NAMES_DESIGN, "m", View(CELL), "e")
     panel = figure.axes[0]
     found = [text.get_text() for text in panel.texts]
     assert found.count("0.70*") == 1
@@ -78,7 +84,7 @@ def test_a_greedy_cell_that_could_not_be_fitted_is_hatched():
         inputs.fit_row("names", "m", "e", "cell", ("0", None), reason="no variance"),
         *(fitted(("1.0", top_p), "group[Black]", 0.1) for top_p in ("0.2", "1.0")),
     ]
-    figure = draw_heatmap(fits_frame(rows), inputs.NAMES_DESIGN, "m", "cell", "e")
+    figure = draw_heatmap(fits_frame(rows), inputs.NAMES_DESIGN, "m", View(CELL), "e")
     (span,) = [patch for patch in figure.axes[0].patches if patch.get_width() == 2]
     assert span.get_hatch() == "////"
     assert [text.get_text() for text in figure.axes[0].texts].count("–") == 1
@@ -111,7 +117,7 @@ def test_long_names_of_levels_do_not_run_into_each_other():
     levels = ("Latter-day Saint (Mormon)", "Jewish, of an orthodox community", "Muslim", "Hindu")
     design = Design("block", (Factor("faith", (*levels, "none"), "none"),))
     fits = fits_frame([fitted(("1.0", "0.8"), f"faith[{level}]", 0.1) for level in levels])
-    figure = draw_heatmap(fits, design, "m", "cell", "e")
+    figure = draw_heatmap(fits, design, "m", View(CELL), "e")
     figure.savefig(io.BytesIO(), format="png")
     titles = [axes._left_title for axes in figure.axes if axes._left_title.get_text()]
     boxes = [title.get_window_extent() for title in titles]
@@ -132,7 +138,7 @@ def test_a_heatmap_fits_any_grid_and_number_of_terms(rows, columns, terms):
             for column in range(columns)
         ]
     )
-    figure = draw_heatmap(fits, design, "m", "cell", "e")
+    figure = draw_heatmap(fits, design, "m", View(CELL), "e")
     assert {f"{level} (vs. young)" for level in levels} <= texts_of(figure)
     assert_texts_are_inside(figure)
 
@@ -168,13 +174,13 @@ def assert_texts_are_inside(figure: Figure) -> None:
 
 def test_a_heatmap_without_any_fit_says_so_and_why():
     rows = [inputs.fit_row("labels", "m", "e", "cell", ("1.0", "1.0"), reason="one format only")]
-    texts = " ".join(texts_of(draw_heatmap(fits_frame(rows), inputs.DESIGN, "m", "cell", "e")))
+    texts = " ".join(texts_of(draw_heatmap(fits_frame(rows), inputs.DESIGN, "m", View(CELL), "e")))
     assert "No fit could be made" in texts
     assert "1 setting: one format only" in texts
 
 
 def test_a_heatmap_of_an_empty_table_says_so():
-    texts = " ".join(texts_of(draw_heatmap(fits_frame([]), inputs.DESIGN, "m", "cell", "e")))
+    texts = " ".join(texts_of(draw_heatmap(fits_frame([]), inputs.DESIGN, "m", View(CELL), "e")))
     assert "No fit could be made" in texts
 
 
@@ -224,30 +230,92 @@ def test_a_mean_cosine_figure_without_pairs_says_so():
 
 def test_a_name_with_dollar_signs_or_markup_is_drawn_as_it_is(tmp_path):
     fits = fits_frame([fitted(("1.0", "1.0"), "race[Asian]", 0.1)])
-    figure = draw_heatmap(fits, inputs.DESIGN, "a$b$<script>", "cell", "e")
+    figure = draw_heatmap(fits, inputs.DESIGN, "a$b$<script>", View(CELL), "e")
     save_figure(figure, tmp_path / "figure", "a$b$<script>")
     svg = (tmp_path / "figure.svg").read_text()
     assert "a$b$&lt;script&gt;" in svg
     assert "<script" not in svg
 
 
-def test_a_figure_is_the_same_bytes_at_every_run(tmp_path):
+def heatmaps(folder: Path, stem: str, *more: str, fits: str = "fits/labels/m/e.parquet") -> None:
+    main(
+        ["heatmap", "--fits", str(folder / fits), "--model", "m", "--encoder", "e"]
+        + ["--stem", str(folder / stem), *more]
+    )
+
+
+def test_one_job_draws_every_test_and_a_figure_is_the_same_bytes_at_every_run(tmp_path):
     inputs.write_results(tmp_path, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID)
     for run in ("first", "second"):
-        main(
-            [
-                "heatmap",
-                "--fits",
-                str(tmp_path / "fits/labels/m/e.parquet"),
-                "--level",
-                "pairwise",
-                "--stem",
-                str(tmp_path / run),
-            ]
-        )
-    for suffix in ("png", "svg", "pdf"):
-        first, second = (tmp_path / f"{run}.{suffix}" for run in ("first", "second"))
-        assert first.read_bytes() == second.read_bytes(), suffix
+        heatmaps(tmp_path, run)
+    keys = [*(test.key for test in LEVEL_TESTS), "text-fixed-marginal", "text-random-marginal"]
+    drawn = {path.name for path in tmp_path.glob("first-*")}
+    assert drawn == {f"first-{key}.{suffix}" for key in keys for suffix in ("png", "svg", "pdf")}
+    for name in drawn:
+        second = tmp_path / name.replace("first", "second")
+        assert (tmp_path / name).read_bytes() == second.read_bytes(), name
+
+
+def test_a_study_of_one_factor_has_no_heatmaps_of_marginal_contrasts(tmp_path):
+    inputs.write_results(
+        tmp_path, "names", ["m"], ["e"], inputs.SMALL_GRID, design=inputs.NAMES_DESIGN
+    )
+    heatmaps(tmp_path, "h", fits="fits/names/m/e.parquet")
+    assert len(list(tmp_path.glob("h-*.svg"))) == len(LEVEL_TESTS)
+    assert len(list_views(inputs.DESIGN)) == len(list_views(inputs.NAMES_DESIGN)) + 2
+
+
+def test_asterisks_stand_for_the_p_value_asked_for_and_say_over_how_many_tests():
+    adjusted = {"p_value": 0.01, "p_holm": 0.3, "p_bh": 0.04, "family_size": 1680}
+    fits = fits_frame(
+        [
+            fitted(("1.0", "1.0"), "race[Asian]", 0.1, **adjusted),
+            fitted(("1.0", "1.0"), "Intercept", 0.1, p_value=0.001),
+        ]
+    )
+    said = {
+        "unadjusted": ("0.10*", "* p < .05 (unadjusted, 1 test)"),
+        "holm": ("0.10", "* p < .05 (Holm, 1,680 tests)"),
+        "bh": ("0.10*", "* p < .05 (Benjamini-Hochberg, 1,680 tests)"),
+    }
+    for stars, (cell, note) in said.items():
+        figure = draw_heatmap(fits, inputs.DESIGN, "m", View(CELL), "e", stars)
+        assert cell in texts_of(figure), stars
+        assert any(note in text for text in texts_of(figure)), stars
+
+
+def test_families_of_several_sizes_are_told_by_the_largest():
+    fits = fits_frame(
+        [
+            fitted(("1.0", top_p), "race[Asian]", 0.1, p_holm=0.1, family_size=size)
+            for top_p, size in (("0.2", 4), ("1.0", 7))
+        ]
+    )
+    assert describe_asterisks(fits, "holm") == "* p < .05 (Holm, up to 7 tests)"
+
+
+def test_adjusted_asterisks_need_an_adjusted_table(tmp_path, caplog):
+    inputs.write_results(tmp_path, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID)
+    with pytest.raises(SystemExit):
+        heatmaps(tmp_path, "h", "--stars", "holm")
+    assert "e.parquet: asterisks by --stars holm need an adjusted table, this is a fits table" in (
+        caplog.text
+    )
+    heatmaps(tmp_path, "h", "--stars", "holm", fits="adjusted/labels.parquet")
+    svg = (tmp_path / "h-text-fixed.svg").read_text()
+    # Two settings, 7 contrasts in each; one model and encoder.
+    assert "(Holm, 14 tests)" in svg
+
+
+@pytest.mark.parametrize("key", [view.key for view in list_views(inputs.DESIGN)])
+def test_the_headings_of_every_view_fit_a_small_figure(key):
+    (view,) = [each for each in list_views(inputs.DESIGN) if each.key == key]
+    coding = MARGINAL[0] if view.is_marginal else "treatment"
+    fits = fits_frame(
+        [fitted(("1.0", "1.0"), "race[Asian]", 0.1, coding=coding, p_bh=0.1, family_size=12_345)]
+    )
+    figure = draw_heatmap(fits, inputs.DESIGN, "m", view, "all-distilroberta-v1", "bh")
+    assert_texts_are_inside(figure)
 
 
 def test_bad_input_ends_in_one_line_without_a_traceback(tmp_path, caplog):
@@ -258,8 +326,10 @@ def test_bad_input_ends_in_one_line_without_a_traceback(tmp_path, caplog):
                 "heatmap",
                 "--fits",
                 str(tmp_path / "broken.parquet"),
-                "--level",
-                "cell",
+                "--model",
+                "m",
+                "--encoder",
+                "e",
                 "--stem",
                 str(tmp_path / "figure"),
             ]

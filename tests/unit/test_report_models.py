@@ -25,11 +25,12 @@ from llm_variability.report.cosine import average_over_groups, draw_models_mean_
 from llm_variability.report.figures import save_figure
 from llm_variability.report.heatmap import draw_heatmap
 from llm_variability.report.length import draw_lengths, measure_lengths
+from llm_variability.report.level_tests import CELL, PAIRWISE, TEXT_RANDOM, View
 from llm_variability.report.lines import line_style
 from llm_variability.report.signals import LESS, MORE, draw_signals
 from llm_variability.report.svg import compact_svg
 from llm_variability.report.trend import draw_trend
-from llm_variability.tables import FITS, Design, Factor
+from llm_variability.tables import Design, Factor
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 
@@ -55,7 +56,7 @@ def fits_of(models: list[str], design: Design) -> pl.DataFrame:
         for setting in inputs.list_settings(inputs.FULL_GRID)
         for place, term in enumerate(terms)
     ]
-    return pl.DataFrame(rows, schema={name: column.dtype for name, column in FITS.columns.items()})
+    return pl.DataFrame(rows, schema=inputs.SCHEMA)
 
 
 def undrawn_labels(figure: Figure) -> set[int]:
@@ -109,6 +110,7 @@ def signal_rows(*rows: tuple[str, str, int, int, int]) -> pl.DataFrame:
                 "settings": settings,
                 "positive": positive,
                 "negative": negative,
+                "significant_holm": positive // 2,
                 "interaction": "×" in contrast,
             }
             for contrast, model, settings, positive, negative in rows
@@ -117,14 +119,14 @@ def signal_rows(*rows: tuple[str, str, int, int, int]) -> pl.DataFrame:
 
 
 def test_bars_are_as_long_as_the_counts_and_red_is_more_homogeneous():
-    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], "cell", "e")
+    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], CELL, "e")
     bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     spans = {patch.get_facecolor(): (patch.get_x(), patch.get_width()) for patch in bars}
     shades = {name: matplotlib_colour(name) for name in (MORE, LESS, "#eceef2")}
     assert spans[shades[MORE]] == (0, 7)
     assert spans[shades[LESS]] == (7, 12)
     assert spans[shades["#eceef2"]] == (0, 20)
-    assert {"7+", "12−", "19/20"} <= set(texts_of(figure))
+    assert {"7+", "12−", "19/20 (3)"} <= set(texts_of(figure))
 
 
 def matplotlib_colour(name: str) -> tuple[float, ...]:
@@ -134,7 +136,7 @@ def matplotlib_colour(name: str) -> tuple[float, ...]:
 
 
 def test_the_directions_differ_without_colour():
-    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], "cell", "e")
+    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], CELL, "e")
     hatched = [patch.get_hatch() for patch in figure.axes[0].patches if patch.get_width() == 12]
     plain = [patch.get_hatch() for patch in figure.axes[0].patches if patch.get_width() == 7]
     assert (hatched, plain) == (["////"], [None])
@@ -142,7 +144,7 @@ def test_the_directions_differ_without_colour():
 
 def test_interactions_are_not_among_the_bars_and_a_model_without_a_fit_says_so():
     rows = signal_rows(("Asian (vs. White)", "m", 20, 7, 12), ("Asian × woman", "m", 20, 1, 1))
-    figure = draw_signals(rows, ["m", "other"], "cell", "e")
+    figure = draw_signals(rows, ["m", "other"], CELL, "e")
     assert "Asian × woman" not in texts_of(figure)
     assert "no fit" in texts_of(figure)
 
@@ -153,7 +155,8 @@ def test_figures_over_all_models_are_readable_with_any_number_of_them(design, nu
     models = MODELS[-number:]
     fits = fits_of(models, design)
     signals = tabulate_signals(fits, design)
-    assert_texts_are_readable(draw_signals(signals, models, "pairwise", "all-mpnet-base-v2"))
+    for test in (PAIRWISE, TEXT_RANDOM):
+        assert_texts_are_readable(draw_signals(signals, models, test, "all-mpnet-base-v2"))
     trend = average_by_temperature(fits, design)
     assert_texts_are_readable(draw_trend(trend, models, "pairwise", "all-mpnet-base-v2"))
 
@@ -163,7 +166,7 @@ def test_figures_without_any_fit_say_so():
     signals = tabulate_signals(fits, inputs.DESIGN)
     trend = average_by_temperature(fits, inputs.DESIGN)
     for figure in (
-        draw_signals(signals, ["m"], "cell", "e"),
+        draw_signals(signals, ["m"], CELL, "e"),
         draw_trend(trend, ["m"], "cell", "e"),
     ):
         assert any("No fit could be made" in text for text in texts_of(figure))
@@ -388,7 +391,7 @@ def drawn_parts(text: str) -> tuple[list[str], int]:
 @pytest.mark.parametrize("name", ["Qwen3-8B", 'x style="fill: red" <b> & a$b$'])
 def test_a_smaller_svg_has_every_text_and_path(tmp_path, name):
     fits = fits_of([name], inputs.DESIGN)
-    figure = draw_heatmap(fits, inputs.DESIGN, name, "pairwise", "e")
+    figure = draw_heatmap(fits, inputs.DESIGN, name, View(PAIRWISE), "e")
     save_figure(figure, tmp_path / "figure", name)
     text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     smaller = compact_svg(text)
@@ -416,7 +419,7 @@ def test_a_style_of_one_element_stays_there_and_one_of_several_is_shared():
 
 
 def test_a_smaller_figure_is_the_same_bytes_at_every_run():
-    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], "cell", "e")
+    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], CELL, "e")
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     assert compact_svg(text.getvalue()) == compact_svg(text.getvalue())

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from llm_variability.report import findings
+from llm_variability.report import alarms, findings
 from llm_variability.report.contrasts import list_contrasts, name_contrast
+from llm_variability.report.level_tests import CELL, PAIRWISE, TEXT_FIXED, TEXT_RANDOM
+from llm_variability.report.schemas import SCHEMAS
 from llm_variability.report.summaries import (
-    SCHEMAS,
     collect_tables,
     count_draws,
     mean_cosine_by_group,
@@ -21,7 +22,7 @@ from llm_variability.report.summaries import (
     write_tables,
 )
 from llm_variability.report.wording import anchor, listing, p_text, percent, show_text, signed
-from llm_variability.tables import FITS, Design, Factor
+from llm_variability.tables import Design, Factor
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 
@@ -55,9 +56,7 @@ def counts_row(prompt: str, temperature: str = "1.0", **given: int) -> dict[str,
 
 
 def fits_frame(*rows: dict[str, object]) -> pl.DataFrame:
-    return pl.DataFrame(
-        list(rows), schema={name: column.dtype for name, column in FITS.columns.items()}
-    )
+    return pl.DataFrame(list(rows), schema=inputs.SCHEMA)
 
 
 def fitted(term: str, estimate: float, p_value: float, top_p: str = "1.0", **given: object):
@@ -166,10 +165,11 @@ def test_tables_survive_the_way_through_csv(tmp_path):
             tmp_path, study, ["1.0"], encoders, inputs.SMALL_GRID, design=design, match=match
         )
     tables = collect_tables(
-        sorted(tmp_path.glob("fits/*/*/*")),
+        sorted(tmp_path.glob("adjusted/*")),
         sorted(tmp_path.glob("similarity/*/*/*")),
         sorted(tmp_path.glob("counts/*/*")),
         sorted(tmp_path.glob("stimuli/*")),
+        sorted(tmp_path.glob("diversity/*/*/*")),
     )
     write_tables(tables, tmp_path / "tables")
     back = read_tables(sorted((tmp_path / "tables").glob("*.csv")))
@@ -185,9 +185,10 @@ def test_a_study_with_other_factors_stands_in_the_same_table(tmp_path):
         tmp_path, study="two", models=["n"], encoders=["e"], design=inputs.NAMES_DESIGN
     )
     tables = collect_tables(
-        sorted(tmp_path.glob("fits/*/*/*")),
+        sorted(tmp_path.glob("adjusted/*")),
         sorted(tmp_path.glob("similarity/*/*/*")),
         sorted(tmp_path.glob("counts/*/*")),
+        diversity=sorted(tmp_path.glob("diversity/*/*/*")),
     )
     for name in tables.keys() - {"encoder_agreement", "name_selection"}:
         assert tables[name]["study"].unique().sort().to_list() == ["one", "two"], name
@@ -231,28 +232,79 @@ def test_main_effects_come_first_and_the_intercept_not_at_all():
 # -------------------------------------------------------------------------------- findings
 
 
-def test_significant_settings_are_counted_by_direction():
+def test_significant_settings_are_counted_by_direction_and_after_holm():
     fits = fits_frame(
-        fitted("race[Asian]", 0.4, 0.01, "0.2"),
-        fitted("race[Asian]", 0.3, 0.049, "0.4"),
-        fitted("race[Asian]", -0.2, 0.001, "0.6"),
-        fitted("race[Asian]", 0.1, 0.05, "0.8"),
+        fitted("race[Asian]", 0.4, 0.01, "0.2", p_holm=0.04),
+        fitted("race[Asian]", 0.3, 0.049, "0.4", p_holm=0.09),
+        fitted("race[Asian]", -0.2, 0.001, "0.6", p_holm=0.004),
+        fitted("race[Asian]", 0.1, 0.05, "0.8", p_holm=0.09),
     )
-    signal = findings.count_signals(fits, inputs.DESIGN)["e", "m", "pairwise", "race[Asian]"]
-    assert (signal.settings, signal.positive, signal.negative) == (4, 2, 1)
+    key = ("e", "m", "pairwise", "treatment", "race[Asian]")
+    signal = findings.count_signals(fits, inputs.DESIGN)[key]
+    assert (signal.settings, signal.positive, signal.negative, signal.holm) == (4, 2, 1, 2)
     assert signal.mean_estimate == pytest.approx(0.15)
     assert findings.describe_signal(signal) == (
-        "significant in 3 of 4 settings (2 more homogeneous, 1 less), mean β 0.15"
+        "significant in 3 of 4 settings (2 more homogeneous, 1 less; 2 after Holm), mean β 0.15"
     )
+
+
+def test_scopes_and_codings_of_one_term_are_counted_apart():
+    fits = fits_frame(
+        fitted("race[Asian]", 0.4, 0.01, level="text"),
+        fitted("race[Asian]", 0.4, 0.2, level="text", scope="formats random"),
+        fitted("race[Asian]", -0.3, 0.02, level="text", coding="marginal"),
+    )
+    signals = findings.count_signals(fits, inputs.DESIGN)
+    assert {key[2:4]: (each.positive, each.negative) for key, each in signals.items()} == {
+        ("text-fixed", "treatment"): (1, 0),
+        ("text-random", "treatment"): (0, 0),
+        ("text-fixed", "marginal"): (0, 1),
+    }
 
 
 def test_every_setting_of_every_model_counts_the_same_in_the_summary():
-    signals = [findings.Signal(3, 1, 0, 0.1), findings.Signal(1, 1, 0, 0.5)]
-    contrast = name_contrast("race[Asian]", inputs.DESIGN)
+    signals = [findings.Signal(3, 1, 0, 0, 0.1), findings.Signal(1, 1, 0, 0, 0.5)]
+    total = findings.add_signals(signals)
     # (3 x .1 + 1 x .5) / 4 = .2
-    assert findings.describe_contrast(contrast, {"cell": signals}) == (
-        "Asian (vs. White): significant (p < .05) at the cell level in 2 of 4 model settings"
-        " (all more homogeneous), mean β 0.20."
+    assert (total.settings, total.positive) == (4, 2)
+    assert total.mean_estimate == pytest.approx(0.2)
+
+
+def test_the_summary_leads_with_the_text_level_and_leaves_pairs_out():
+    contrast = name_contrast("race[Asian]", inputs.DESIGN)
+    signals = {
+        TEXT_FIXED: [findings.Signal(3, 1, 0, 1, 0.1), findings.Signal(1, 1, 0, 0, 0.5)],
+        TEXT_RANDOM: [findings.Signal(3, 0, 0, 0, 0.1), findings.Signal(1, 0, 0, 0, 0.5)],
+        CELL: [findings.Signal(3, 1, 0, 0, 0.2)],
+        PAIRWISE: [findings.Signal(3, 3, 0, 3, 0.1)],
+    }
+    assert findings.describe_contrast(contrast, signals) == (
+        "Asian (vs. White): significant (p < .05) in these formats in 2 of 4 model settings"
+        " (all more homogeneous; 1 after Holm); in such formats in 0 of 4 model settings;"
+        " on cell means in 1 of 3 settings (more homogeneous; none after Holm)."
+    )
+
+
+def default_row(model: str, estimate: float | None, half: float, scope: str) -> dict[str, object]:
+    bounds = (None, None) if estimate is None else (estimate - half, estimate + half)
+    row = {"model": model, "level": "text", "scope": scope, "estimate": estimate}
+    return row | {"ci_low": bounds[0], "ci_high": bounds[1]}
+
+
+def test_the_summary_gives_the_outermost_estimates_with_the_intervals_of_both_scopes():
+    contrast = name_contrast("race[Asian]", inputs.DESIGN)
+    rows = [
+        default_row(model, estimate, half, scope)
+        for model, estimate in (("b", 0.5), ("a", -0.2), ("c", 0.1), ("d", None))
+        for scope, half in (("formats fixed", 0.1), ("formats random", 0.3))
+    ]
+    assert findings.describe_contrast(contrast, {}, rows).endswith(
+        "At the default setting β runs from −0.20, 95% interval [−0.30, −0.10] in these formats and"
+        " [−0.50, 0.10] in such formats (a), to 0.50, 95% interval [0.40, 0.60] in these formats"
+        " and [0.20, 0.80] in such formats (b)."
+    )
+    assert findings.describe_contrast(contrast, {}, rows[:1]).endswith(
+        "At the default setting β is 0.50, 95% interval [0.40, 0.60] in these formats."
     )
 
 
@@ -262,22 +314,27 @@ def test_a_fit_that_did_not_converge_is_no_evidence_and_is_listed():
         fitted("gender[woman]", 9.0, 0.001, "0.2", converged=False),
     )
     assert findings.count_signals(fits, inputs.DESIGN) == {}
-    (failure,) = findings.list_failures(fits, inputs.DESIGN)
+    (failure,) = alarms.list_failures(fits, inputs.DESIGN)
     assert (failure["settings"], failure["cells"]) == (1, "T1.0-P0.2")
 
 
-def test_fits_that_fail_for_one_reason_stand_in_one_row():
+def test_fits_that_fail_for_one_reason_stand_in_one_row_a_test_and_analysis():
     rows = [
-        inputs.fit_row("labels", "m", "e", "cell", ("1.0", top_p), reason="no variance")
+        inputs.fit_row(
+            "labels", "m", "e", "text", ("1.0", top_p), reason="no variance", analysis=analysis
+        )
         for top_p in ("0.2", "0.4")
+        for analysis in ("main", "length")
     ]
-    (failure,) = findings.list_failures(fits_frame(*rows), inputs.DESIGN)
-    assert (failure["settings"], failure["cells"]) == (2, "T1.0-P0.2, T1.0-P0.4")
+    main, length = alarms.list_failures(fits_frame(*rows), inputs.DESIGN)
+    assert (main["settings"], main["cells"]) == (2, "T1.0-P0.2, T1.0-P0.4")
+    assert (main["analysis"], length["analysis"]) == ("main", "length")
+    assert main["test"] == "text level, formats fixed"
 
 
 def test_the_greedy_anchor_is_no_failure():
     row = inputs.fit_row("labels", "m", "e", "cell", ("0", None), reason="greedy anchor")
-    assert findings.list_failures(fits_frame(row), inputs.DESIGN) == []
+    assert alarms.list_failures(fits_frame(row), inputs.DESIGN) == []
 
 
 def test_a_share_at_its_threshold_raises_no_alarm_and_one_above_does():
@@ -292,9 +349,55 @@ def test_a_share_at_its_threshold_raises_no_alarm_and_one_above_does():
         "repeated_prompts": 0,
         "identical_prompts": 0,
     }
-    assert findings.find_alarms(cell) == {}
-    assert findings.find_alarms(cell | {"empty": 6, "ok": 74}) == {"empty": 0.06}
-    assert findings.find_alarms(cell | {"error": 1, "ok": 74}) == {"error": 0.01}
+    assert alarms.find_alarms(cell) == {}
+    assert alarms.find_alarms(cell | {"empty": 6, "ok": 74}) == {"empty": 0.06}
+    assert alarms.find_alarms(cell | {"error": 1, "ok": 74}) == {"error": 0.01}
+
+
+def means_of(*rows: tuple[str, str, str, int]) -> pl.DataFrame:
+    """Rows of the mean cosine table: model, encoder, temperature, fewest texts."""
+    return pl.DataFrame(
+        [
+            {
+                "model": model,
+                "encoder": encoder,
+                "temperature": temperature,
+                "top_p": None if temperature == "0" else "1.0",
+                "race": "Asian",
+                "gender": "man",
+                "fewest_texts": fewest,
+            }
+            for model, encoder, temperature, fewest in rows
+        ],
+        schema_overrides={"top_p": pl.String},
+    )
+
+
+def test_few_texts_in_a_group_are_an_alarm_but_not_at_the_anchor_nor_once_an_encoder():
+    means = means_of(
+        ("m", "a", "0", 2),
+        ("m", "a", "0.5", 19),
+        ("m", "a", "1.0", 7),
+        ("m", "a", "1.5", 20),
+        ("m", "b", "1.0", 7),
+        ("enough", "a", "1.0", 20),
+    )
+    assert list(alarms.describe_few_texts(means, inputs.DESIGN)) == [
+        "m: a group has fewer than 20 texts a format in 2 of 3 settings (fewest 7: Asian, man in"
+        " T1.0-P1.0); intervals are wide there."
+    ]
+
+
+def test_the_fewest_texts_are_those_of_one_block_and_none_where_a_block_lacks_the_group():
+    in_both = [("1.0", "1.0", "a", "Asian", 1, 0.1)] * 2 + [
+        ("1.0", "1.0", "b", "Asian", 2, 0.1)
+    ] * 3
+    in_one = [("0.5", "1.0", "a", "Asian", 1, 0.1)] * 2
+    means = mean_cosine_by_group(similarity_rows(*in_both, *in_one), TWO_GROUPS)
+    assert means.select("temperature", "texts", "fewest_texts").rows() == [
+        ("0.5", 2, 0),
+        ("1.0", 5, 2),
+    ]
 
 
 def alarming_cells(models: int) -> pl.DataFrame:
@@ -307,16 +410,16 @@ def alarming_cells(models: int) -> pl.DataFrame:
 
 
 def test_an_alarm_of_many_models_is_one_line_of_the_summary():
-    assert list(findings.summarise_alarms(alarming_cells(5))) == [
+    assert list(alarms.summarise_alarms(alarming_cells(5))) == [
         "m4: draws refused by the server above 0% in 1 setting; most in T1.0-P1.0 (2%).",
         "empty draws above 5% in 5 settings of 5 models; most with m4 in T1.0-P1.0 (14%).",
     ]
-    assert len(list(findings.describe_alarms(alarming_cells(5)))) == 6
+    assert len(list(alarms.describe_alarms(alarming_cells(5)))) == 6
 
 
 def test_an_alarm_of_few_models_stands_in_the_summary_as_it_is():
     cells = alarming_cells(3)
-    assert list(findings.summarise_alarms(cells)) == list(findings.describe_alarms(cells))
+    assert list(alarms.summarise_alarms(cells)) == list(alarms.describe_alarms(cells))
 
 
 def test_identical_draws_alarm_above_temperature_0_only():
@@ -331,8 +434,8 @@ def test_identical_draws_alarm_above_temperature_0_only():
         "repeated_prompts": 5,
         "identical_prompts": 5,
     }
-    assert findings.find_alarms(cell) == {}
-    assert findings.find_alarms(cell | {"temperature": "0.5"}) == {"identical": 1.0}
+    assert alarms.find_alarms(cell) == {}
+    assert alarms.find_alarms(cell | {"temperature": "0.5"}) == {"identical": 1.0}
 
 
 def test_a_cell_without_draws_raises_no_alarm_and_does_not_divide_by_zero():
@@ -347,7 +450,7 @@ def test_a_cell_without_draws_raises_no_alarm_and_does_not_divide_by_zero():
         "repeated_prompts": 0,
         "identical_prompts": 0,
     }
-    assert findings.find_alarms(cell) == {}
+    assert alarms.find_alarms(cell) == {}
 
 
 # --------------------------------------------------------------------------------- wording

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +12,9 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from llm_variability.report.page import choose_examples, locate_figures
+from llm_variability.report.level_tests import LEVEL_TESTS
+from llm_variability.report.model_section import choose_examples
+from llm_variability.report.pictures import locate_figures
 from llm_variability.report.provenance import (
     find_commit,
     flatten,
@@ -19,7 +22,7 @@ from llm_variability.report.provenance import (
     read_manifest,
     without_credentials,
 )
-from llm_variability.report.summaries import SCHEMAS
+from llm_variability.report.schemas import SCHEMAS
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
 
@@ -81,7 +84,8 @@ def test_links_to_tables_and_figures_lead_to_files(page, results):
     links = [attributes["href"] for attributes in page.named("a")]
     files = [link for link in links if not link.startswith("#")]
     assert {f"tables/{name}.csv" for name in SCHEMAS} <= set(files)
-    assert "figures/labels/encoder-a-cell-signals.pdf" in files
+    assert "figures/labels/encoder-a-text-fixed-signals.pdf" in files
+    assert "figures/labels/tiny-model/encoder-b-pairwise.svg" in files
     assert all((results / file).is_file() for file in files)
 
 
@@ -95,13 +99,37 @@ def test_links_inside_the_page_lead_to_one_element_each(page):
 
 def test_every_figure_has_words_that_state_the_finding(page):
     alts = [attributes["alt"] for attributes in page.named("img")]
-    # Of the model: two heatmaps and a cosine an encoder. Over all models: counts and estimates at
-    # two levels an encoder, and the lengths; with one model its cosine stands in its own section.
-    assert len(alts) == 2 * 3 + 2 * 4 + 1
-    assert sum("significant in" in alt for alt in alts) == 4 + 4
+    # Of the model: under the first encoder six heatmaps (four tests, and two of marginal contrasts)
+    # and a cosine, under the second the text level's two and a cosine. Over all models: counts of
+    # four tests and estimates of three levels, under the second encoder of the text level's tests;
+    # and the lengths. With one model its cosine stands in its own section.
+    heatmaps, counts, trends = 6 + 2, 4 + 2, 3 + 1
+    assert len(alts) == heatmaps + 2 + counts + trends + 1
+    assert sum("significant in" in alt for alt in alts) == heatmaps + counts
     assert sum("is highest" in alt for alt in alts) == 2
-    assert sum("at every temperature" in alt or "some temperatures" in alt for alt in alts) == 4
+    told = ("at every temperature", "some temperatures")
+    assert sum(any(words in alt for words in told) for alt in alts) == trends
     assert sum("words a text" in alt for alt in alts) == 1
+
+
+def test_a_switch_shows_the_text_level_with_formats_fixed_and_needs_no_script(page):
+    radios = page.named("input")
+    assert {each["type"] for each in radios} == {"radio"}
+    groups = {each["name"] for each in radios}
+    assert {"study-labels-tiny-model-encoder-a", "study-labels-all-encoder-a-signals"} <= groups
+    for name in groups:
+        checked = [each for each in radios if each["name"] == name and "checked" in each]
+        assert [each["id"] for each in checked] == [f"{name}-1"]
+    labels = {each["for"] for each in page.named("label")}
+    assert labels == {each["id"] for each in radios}
+    assert "Shown first: the text level with formats fixed" in page.text
+    one, two = page.text.index("Text level, formats fixed"), page.text.index("Pairwise level")
+    assert one < two
+
+
+def test_what_the_page_does_not_hold_is_a_file_and_said_to_be(page):
+    # Pairs, cell means and two of marginal contrasts; counts of two tests, estimates of two levels.
+    assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 2 + 2
 
 
 def test_every_header_cell_has_a_scope(page):
@@ -123,14 +151,94 @@ def test_the_page_says_what_was_run_and_found(page):
     # five is empty and two are truncated.
     assert "1 model (tiny-model) answered 24 prompts at 5 decoding settings: 528 draws" in page.text
     assert "48 (9.1%) were empty and 96 (18.2%) were cut at the token limit" in page.text
-    assert "Asian (vs. White): significant (p < .05) at the pairwise level in" in page.text
+    assert "Asian (vs. White): significant (p < .05) in these formats in" in page.text
 
 
 def test_the_page_warns_of_pairwise_p_values_and_of_treatment_coding(page):
-    assert (
-        "they are too small, and the counts of significant settings are upper bounds" in page.text
+    assert "a p-value on pairs is far too small and is never to be reported" in page.text
+    assert "a difference among the reference level of the other factors" in page.text
+
+
+def cells_of(html: str, caption: str) -> list[list[str]]:
+    """The texts of the table's body rows, a list a row."""
+    table = html[html.index(caption) :]
+    body = table[table.index("<tbody>") : table.index("</tbody>")]
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row] for row in cells]
+
+
+def test_the_default_table_has_intervals_and_adjusted_p_but_none_of_pairs(html, results):
+    rows = cells_of(html, "β with its own 95% interval; p, and below it")
+    default = pl.read_csv(results / "tables/default_estimates.csv").filter(
+        pl.col("encoder") == "encoder-a",
+        pl.col("coding") == "treatment",
+        pl.col("term") == "race[Asian]",
     )
-    assert "its effect among the reference level of the other factors" in page.text
+    fixed = default.filter(pl.col("scope") == "formats fixed").row(0, named=True)
+    (asian,) = [row for row in rows if row[0] == "Asian (vs. White)"]
+    estimate, low, high = (
+        f"{fixed[name]:.2f}".replace("-", "−") for name in ("estimate", "ci_low", "ci_high")
+    )
+    assert asian[2] == f"{estimate} [{low}, {high}]"
+    assert f"Holm {fixed['p_holm']:.3f}".replace("0.", ".") in asian[3] or "Holm < .001" in asian[3]
+    # Contrast and model; two columns a test but one for pairs.
+    assert [len(row) for row in rows] == [2 + 2 * 3 + 1] * 4
+    assert "[" not in asian[-1]
+
+
+def test_marginal_contrasts_and_interactions_have_simultaneous_intervals_under_both_scopes(html):
+    rows = cells_of(html, "β with its own 95% interval and, after")
+    assert [row[0] for row in rows] == [
+        "African (vs. White)",
+        "Asian (vs. White)",
+        "Hispanic (vs. White)",
+        "woman (vs. man)",
+        "African × woman",
+        "Asian × woman",
+        "Hispanic × woman",
+    ]
+    for row in rows:
+        assert len(row) == 2 + 2 * 2
+        assert "all: [" in row[2] and "all: [" in row[4]
+
+
+def test_sensitivity_analyses_stand_beside_the_main_one(page, html):
+    assert "At equal length: in these formats" in page.text
+    # Untruncated rows are the main ones: nothing changes.
+    told = page.text[page.text.index("Uncut texts only: ") :].split("\n")[0]
+    assert told.count("none becomes so, and none of 12 changes sign") == 2
+    rows = cells_of(html, "β at the default setting in these formats: own 95% interval")
+    # Contrast, model; main, length and untruncated with two columns each; permutation's p.
+    assert [len(row) for row in rows] == [2 + 2 * 3 + 1] * 4
+    assert all("± 0.004" in row[-1] for row in rows)
+    assert "all groups" in page.text
+
+
+def test_measures_without_an_encoder_have_a_section(page, html):
+    assert "Without an encoder" in page.text
+    assert "groups are compared at equal numbers" in page.text
+    rows = cells_of(html, "in each measure's own unit, in these formats")
+    assert [len(row) for row in rows] == [2 + 2] * 4
+    values = cells_of(html, "Averaged over formats.")
+    # White: 0.6 + 0.1 of distinct-1 and 0.6 - 0.1 of self-BLEU.
+    assert ["tiny-model", "White", "man", "0.700", "0.500"] in values
+
+
+def test_without_other_analyses_their_sections_are_not_there(tmp_path):
+    inputs.write_results(
+        tmp_path, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID, further=False
+    )
+    text = Elements(inputs.make_report(tmp_path).read_text()).text
+    assert "Robustness" not in text
+    assert "Without an encoder" not in text
+
+
+def test_the_methods_tell_each_test_and_its_caution(page):
+    methods = page.text[page.text.rindex("Methods") :]
+    for test in LEVEL_TESTS:
+        assert test.method in methods
+        assert test.caution in methods
 
 
 def test_alarms_are_words_and_not_only_colour(page):
@@ -146,6 +254,11 @@ def test_texts_that_an_encoder_cuts_are_an_alarm(page):
 def test_fits_that_could_not_be_made_are_listed_with_their_reason(page):
     assert "no variance: every pairwise cosine is 1" in page.text
     assert "nothing is fitted" not in page.text.split("could not be made or relied on")[-1]
+
+
+def test_few_texts_are_an_alarm(page):
+    told = "tiny-model: a group has fewer than 20 texts a format in 4 of 4 settings (fewest 5:"
+    assert page.text.count(told) == 2
 
 
 def test_greedy_determinism_is_told(page):
@@ -170,8 +283,9 @@ def test_encoders_and_levels_are_compared(page):
     # 3 settings are fitted at the pairwise level, since at T0.5-P0.2 there is no variance; 4 main
     # contrasts. At the cell level the fits of T2.0-P1.0 did not converge.
     assert "encoder-b in" in page.text and "of 12 estimates" in page.text
-    assert "Do pairs and cell means agree?" in page.text
+    assert "Do the levels agree?" in page.text
     assert "all contrasts" in page.text
+    assert "estimates significant on pairs (too many) there remain" in page.text
 
 
 def test_one_encoder_or_model_is_said_to_allow_no_comparison(tmp_path):
@@ -208,7 +322,7 @@ def test_a_study_of_names_raises_no_alarm_of_repeats_that_it_cannot_have(names_p
 def test_a_study_of_names_says_across_what_its_texts_are_compared(names_page):
     assert "made of format × group × name." in names_page.text
     assert "inside one format × group, across its names, by the cosine" in names_page.text
-    assert "no model is fitted there" not in names_page.text
+    assert "nothing is tested there" not in names_page.text
 
 
 def test_the_names_of_a_study_are_shown_with_how_frequent_they_are(names_page):
@@ -266,6 +380,9 @@ def test_the_first_draw_of_the_first_prompt_is_the_example_of_a_group():
 def test_a_figure_is_known_by_its_path():
     path = Path("results/figures/labels/my-model/all-mpnet-base-v2-cell.svg")
     assert locate_figures([path]) == {("labels", "my-model", "all-mpnet-base-v2", "cell"): path}
+    marginal = path.with_name("my-text-text-fixed-marginal.svg")
+    (place,) = locate_figures([marginal])
+    assert place == ("labels", "my-model", "my-text", "text-fixed-marginal")
     with pytest.raises(ValueError, match=r"STUDY/MODEL/ENCODER-KIND\.svg"):
         locate_figures([Path("figure.svg")])
 

@@ -1,65 +1,120 @@
-"""Report: figures, tables and one self-contained page.
+"""Report: figures, CSV tables and one self-contained page.
 
 REQUIRED INPUTS: {RESULTS}/fits/{study}/{model}/{encoder}.parquet
+                 {RESULTS}/adjusted/{study}.parquet
                  {RESULTS}/similarity/{study}/{model}/{encoder}.parquet
+                 {RESULTS}/diversity/{study}/{model}/lexical/values.parquet
+                 {RESULTS}/diversity/{study}/{model}/vendi/{encoder}/values.parquet
                  {RESULTS}/counts/{study}/{model}.parquet
                  {RESULTS}/stimuli/{study}.parquet
                  {RESULTS}/draws/{study}/{model}/{cell}.parquet  (the last cell of the grid)
                  {RESULTS}/models/{model}.json, {RESULTS}/encoders/{encoder}.json
                  {RESULTS}/config.yaml
-OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{level}.{svg,png,pdf}
+                 resources/calibration/calibration.csv, if it is there
+OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{view}.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{model}/{encoder}-cosine.{svg,png,pdf}
-                 {RESULTS}/figures/{study}/{encoder}-{level}-{signals,trend}.{svg,png,pdf}
+                 {RESULTS}/figures/{study}/{encoder}-{test}-signals.{svg,png,pdf}
+                 {RESULTS}/figures/{study}/{encoder}-{level}-trend.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{encoder}-cosine.{svg,png,pdf}
                  {RESULTS}/figures/{study}/output_length.{svg,png,pdf}
-                 {RESULTS}/tables/*.csv (the tables of report.summaries.SCHEMAS)
+                 {RESULTS}/tables/*.csv (the tables of report.schemas)
                  {RESULTS}/report.html
+                 (tests and views: report.level_tests)
 
-Globals of the Snakefile: settings (config.Settings), RESULTS (the results folder), ENVIRONMENT
-(the conda YAML of the environment).
+Globals of the Snakefile: settings (config.Settings), HOME (the workflow's folder), RESULTS (the
+results folder), ENVIRONMENT (the conda YAML of the environment).
 """
 
-from llm_variability.report import VERSION as REPORT_VERSION
+import re
 
-LEVELS = ["pairwise", "cell"]
+from llm_variability.report import VERSION as REPORT_VERSION
+from llm_variability.report.level_tests import (
+    ESTIMATE_TESTS,
+    LEVEL_TESTS,
+    MARGINAL_VIEWS,
+    PUBLISHED_VIEWS,
+)
+from llm_variability.stimuli.labels import read_label_stimuli
+
 MEASUREMENTS = {
     "study": settings.studies,
     "model": settings.models,
     "encoder": settings.encoders,
 }
+CALIBRATION = HOME / "resources/calibration/calibration.csv"
+
+# Studies of several factors have heatmaps of marginal contrasts and interactions as well; names
+# have one factor, the group. Prompts are not rendered for it, since that takes seconds.
+CROSSED = [
+    name
+    for name, study in settings.studies.items()
+    if study.kind == "labels"
+    and len(read_label_stimuli(find_resource(study.stimuli, HOME), study.formats).factors) > 1
+]
+UNCROSSED = [study for study in settings.studies if study not in CROSSED]
 
 
-rule heatmap:
-    input:
-        fits=f"{RESULTS}/fits/{{study}}/{{model}}/{{encoder}}.parquet",
-    output:
-        svg=report(
-            f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}-{{level}}.svg",
+def any_of(names):
+    """Match any of some names, and nothing if there are none."""
+    return "|".join(re.escape(name) for name in names) or "(?!)"
+
+
+def heatmap_files(views):
+    """Name the SVG of each view, and list the other files."""
+    stem = f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}"
+    svgs = {
+        view.key.replace("-", "_"): report(
+            f"{stem}-{view.key}.svg",
             caption="../report/heatmap.rst",
             category="Heatmaps",
             subcategory="{study}",
-            labels={"model": "{model}", "encoder": "{encoder}", "level": "{level}"},
+            labels={"model": "{model}", "encoder": "{encoder}", "test": view.label},
+        )
+        for view in views
+    }
+    others = [f"{stem}-{view.key}.{suffix}" for view in views for suffix in ("png", "pdf")]
+    return {**svgs, "others": others}
+
+
+# One job draws all tests of a model and encoder, since starting one takes longer. It takes the
+# study's adjusted p values only if the asterisks need them, or a new model would draw all anew.
+rule heatmap:
+    input:
+        branch(
+            settings.report.asterisks == "unadjusted",
+            then=f"{RESULTS}/fits/{{study}}/{{model}}/{{encoder}}.parquet",
+            otherwise=f"{RESULTS}/adjusted/{{study}}.parquet",
         ),
-        png=f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}-{{level}}.png",
-        pdf=f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}-{{level}}.pdf",
+    output:
+        **heatmap_files(PUBLISHED_VIEWS + MARGINAL_VIEWS),
     log:
-        f"{RESULTS}/logs/report/heatmap/{{study}}/{{model}}/{{encoder}}-{{level}}.log",
+        f"{RESULTS}/logs/report/heatmap/{{study}}/{{model}}/{{encoder}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/report/heatmap/{{study}}/{{model}}/{{encoder}}-{{level}}.tsv"
+        f"{RESULTS}/benchmarks/report/heatmap/{{study}}/{{model}}/{{encoder}}.tsv"
     wildcard_constraints:
-        level="|".join(LEVELS),
+        study=any_of(CROSSED),
     conda:
         ENVIRONMENT
     params:
-        stem=subpath(output.svg, strip_suffix=".svg"),
+        stem=subpath(output.cell, strip_suffix="-cell.svg"),
+        stars=settings.report.asterisks,
         version=REPORT_VERSION,
     shell:
         "python -m llm_variability.report"
         " --log {log:q}"
         " heatmap"
-        " --fits {input.fits:q}"
-        " --level {wildcards.level:q}"
+        " --fits {input:q}"
+        " --model {wildcards.model:q}"
+        " --encoder {wildcards.encoder:q}"
+        " --stars {params.stars:q}"
         " --stem {params.stem:q}"
+
+
+use rule heatmap as heatmap_one_factor with:
+    output:
+        **heatmap_files(PUBLISHED_VIEWS),
+    wildcard_constraints:
+        study=any_of(UNCROSSED),
 
 
 rule mean_cosine:
@@ -95,54 +150,52 @@ rule mean_cosine:
 # All models of a study and encoder are drawn by one job, since starting one takes longer.
 rule model_figures:
     input:
-        fits=expand(
-            f"{RESULTS}/fits/{{{{study}}}}/{{model}}/{{{{encoder}}}}.parquet",
-            model=settings.models,
-        ),
+        adjusted=f"{RESULTS}/adjusted/{{study}}.parquet",
         similarity=expand(
             f"{RESULTS}/similarity/{{{{study}}}}/{{model}}/{{{{encoder}}}}.parquet",
             model=settings.models,
         ),
     output:
-        pairwise_signals=report(
-            f"{RESULTS}/figures/{{study}}/{{encoder}}-pairwise-signals.svg",
-            caption="../report/signals_pairwise.rst",
-            category="All models",
-            subcategory="{study}",
-            labels={"figure": "significant settings", "encoder": "{encoder}", "level": "pairwise"},
-        ),
-        cell_signals=report(
-            f"{RESULTS}/figures/{{study}}/{{encoder}}-cell-signals.svg",
-            caption="../report/signals_cell.rst",
-            category="All models",
-            subcategory="{study}",
-            labels={"figure": "significant settings", "encoder": "{encoder}", "level": "cell"},
-        ),
-        pairwise_trend=report(
-            f"{RESULTS}/figures/{{study}}/{{encoder}}-pairwise-trend.svg",
-            caption="../report/trend.rst",
-            category="All models",
-            subcategory="{study}",
-            labels={"figure": "by temperature", "encoder": "{encoder}", "level": "pairwise"},
-        ),
-        cell_trend=report(
-            f"{RESULTS}/figures/{{study}}/{{encoder}}-cell-trend.svg",
-            caption="../report/trend.rst",
-            category="All models",
-            subcategory="{study}",
-            labels={"figure": "by temperature", "encoder": "{encoder}", "level": "cell"},
-        ),
+        **{
+            f"{test.key}_signals".replace("-", "_"): report(
+                f"{RESULTS}/figures/{{study}}/{{encoder}}-{test.key}-signals.svg",
+                caption="../report/signals.rst",
+                category="All models",
+                subcategory="{study}",
+                labels={
+                    "figure": "significant settings",
+                    "encoder": "{encoder}",
+                    "test": test.label,
+                },
+            )
+            for test in LEVEL_TESTS
+        },
+        **{
+            f"{test.level}_trend": report(
+                f"{RESULTS}/figures/{{study}}/{{encoder}}-{test.level}-trend.svg",
+                caption="../report/trend.rst",
+                category="All models",
+                subcategory="{study}",
+                labels={
+                    "figure": "by temperature",
+                    "encoder": "{encoder}",
+                    "test": f"{test.level} level",
+                },
+            )
+            for test in ESTIMATE_TESTS
+        },
         cosine=report(
             f"{RESULTS}/figures/{{study}}/{{encoder}}-cosine.svg",
             caption="../report/models_cosine.rst",
             category="All models",
             subcategory="{study}",
-            labels={"figure": "mean cosine", "encoder": "{encoder}", "level": ""},
+            labels={"figure": "mean cosine", "encoder": "{encoder}", "test": ""},
         ),
         others=expand(
             f"{RESULTS}/figures/{{{{study}}}}/{{{{encoder}}}}-{{kind}}.{{suffix}}",
             kind=[
-                *(f"{level}-{kind}" for level in LEVELS for kind in ("signals", "trend")),
+                *(f"{test.key}-signals" for test in LEVEL_TESTS),
+                *(f"{test.level}-trend" for test in ESTIMATE_TESTS),
                 "cosine",
             ],
             suffix=["png", "pdf"],
@@ -160,7 +213,7 @@ rule model_figures:
         "python -m llm_variability.report"
         " --log {log:q}"
         " models"
-        " --fits {input.fits:q}"
+        " --adjusted {input.adjusted:q}"
         " --similarity {input.similarity:q}"
         " --stem {params.stem:q}"
 
@@ -174,7 +227,7 @@ rule output_length:
             caption="../report/output_length.rst",
             category="All models",
             subcategory="{study}",
-            labels={"figure": "length of answers", "encoder": "", "level": ""},
+            labels={"figure": "length of answers", "encoder": "", "test": ""},
         ),
         png=f"{RESULTS}/figures/{{study}}/output_length.png",
         pdf=f"{RESULTS}/figures/{{study}}/output_length.pdf",
@@ -197,7 +250,7 @@ rule output_length:
 
 rule tables:
     input:
-        fits=expand(f"{RESULTS}/fits/{{study}}/{{model}}/{{encoder}}.parquet", **MEASUREMENTS),
+        adjusted=expand(f"{RESULTS}/adjusted/{{study}}.parquet", study=settings.studies),
         similarity=expand(
             f"{RESULTS}/similarity/{{study}}/{{model}}/{{encoder}}.parquet", **MEASUREMENTS
         ),
@@ -207,12 +260,19 @@ rule tables:
             model=settings.models,
         ),
         stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
+        diversity=expand(
+            [
+                f"{RESULTS}/diversity/{{study}}/{{model}}/lexical/values.parquet",
+                f"{RESULTS}/diversity/{{study}}/{{model}}/vendi/{{encoder}}/values.parquet",
+            ],
+            **MEASUREMENTS,
+        ),
     output:
         fits=report(
             f"{RESULTS}/tables/fits.csv",
             caption="../report/fits.rst",
             category="Tables",
-            labels={"table": "mixed models"},
+            labels={"table": "estimates"},
         ),
         mean_cosine=report(
             f"{RESULTS}/tables/mean_cosine.csv",
@@ -234,7 +294,7 @@ rule tables:
         ),
         signals=report(
             f"{RESULTS}/tables/signals.csv",
-            caption="../report/signals.rst",
+            caption="../report/signals_table.rst",
             category="Tables",
             labels={"table": "significant settings"},
         ),
@@ -243,6 +303,24 @@ rule tables:
             caption="../report/default_estimates.rst",
             category="Tables",
             labels={"table": "default setting"},
+        ),
+        sensitivity=report(
+            f"{RESULTS}/tables/sensitivity.csv",
+            caption="../report/sensitivity.rst",
+            category="Tables",
+            labels={"table": "sensitivity"},
+        ),
+        diversity_estimates=report(
+            f"{RESULTS}/tables/diversity_estimates.csv",
+            caption="../report/diversity_estimates.rst",
+            category="Tables",
+            labels={"table": "contrasts of diversity"},
+        ),
+        diversity=report(
+            f"{RESULTS}/tables/diversity.csv",
+            caption="../report/diversity.rst",
+            category="Tables",
+            labels={"table": "diversity by group"},
         ),
         encoder_agreement=report(
             f"{RESULTS}/tables/encoder_agreement.csv",
@@ -254,7 +332,7 @@ rule tables:
             f"{RESULTS}/tables/level_agreement.csv",
             caption="../report/level_agreement.rst",
             category="Tables",
-            labels={"table": "pairs and cell means"},
+            labels={"table": "agreement of levels"},
         ),
         temperature_estimates=report(
             f"{RESULTS}/tables/temperature_estimates.csv",
@@ -299,28 +377,39 @@ rule tables:
         "python -m llm_variability.report"
         " --log {log:q}"
         " tables"
-        " --fits {input.fits:q}"
+        " --adjusted {input.adjusted:q}"
         " --similarity {input.similarity:q}"
         " --counts {input.counts:q}"
         " --stimuli {input.stimuli:q}"
+        " --diversity {input.diversity:q}"
         " --outdir {params.folder:q}"
 
 
 rule report:
     input:
         tables=rules.tables.output,
-        heatmaps=expand(rules.heatmap.output.svg, **MEASUREMENTS, level=LEVELS),
+        heatmaps=[
+            *expand(
+                f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}-{{view}}.svg",
+                **MEASUREMENTS,
+                view=[view.key for view in PUBLISHED_VIEWS],
+            ),
+            *expand(
+                f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}-{{view}}.svg",
+                **{**MEASUREMENTS, "study": CROSSED},
+                view=[view.key for view in MARGINAL_VIEWS],
+            ),
+        ],
         cosines=expand(rules.mean_cosine.output.svg, **MEASUREMENTS),
         of_models=expand(
-            [
-                rules.model_figures.output.pairwise_signals,
-                rules.model_figures.output.cell_signals,
-                rules.model_figures.output.pairwise_trend,
-                rules.model_figures.output.cell_trend,
-                rules.model_figures.output.cosine,
-            ],
+            f"{RESULTS}/figures/{{study}}/{{encoder}}-{{kind}}.svg",
             study=settings.studies,
             encoder=settings.encoders,
+            kind=[
+                *(f"{test.key}-signals" for test in LEVEL_TESTS),
+                *(f"{test.level}-trend" for test in ESTIMATE_TESTS),
+                "cosine",
+            ],
         ),
         lengths=expand(rules.output_length.output.svg, study=settings.studies),
         models=expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
@@ -333,6 +422,7 @@ rule report:
         ),
         stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
         config=f"{RESULTS}/config.yaml",
+        calibration=[CALIBRATION] if CALIBRATION.is_file() else [],
     output:
         page=report(
             f"{RESULTS}/report.html",
@@ -347,6 +437,7 @@ rule report:
     conda:
         ENVIRONMENT
     params:
+        calibration="--calibration" if CALIBRATION.is_file() else "",
         version=REPORT_VERSION,
     shell:
         "python -m llm_variability.report"
@@ -359,4 +450,5 @@ rule report:
         " --draws {input.draws:q}"
         " --stimuli {input.stimuli:q}"
         " --config {input.config:q}"
+        " {params.calibration} {input.calibration:q}"
         " --output {output.page:q}"

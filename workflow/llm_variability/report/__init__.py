@@ -1,6 +1,6 @@
 """Stage 5, the report: tables as CSV, figures, and one self-contained HTML page.
 
-    python -m llm_variability.report heatmap    beta heatmap of one model
+    python -m llm_variability.report heatmap    beta heatmaps of one model and encoder, by test
     python -m llm_variability.report cosine     raw mean cosine by group and temperature
     python -m llm_variability.report models     figures of all models of a study and encoder
     python -m llm_variability.report lengths    length of the answers of all models of a study
@@ -10,4 +10,4 @@
 `VERSION` is a parameter of the stage's rules: raise it when figures or tables change in substance.
 """
 
-VERSION = "2"
+VERSION = "3"

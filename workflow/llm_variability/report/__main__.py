@@ -9,20 +9,39 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.logs import log, stage_log, stage_parser
-from llm_variability.tables import FITS, SIMILARITY, read_design, read_metadata, read_table
-
-LEVELS = ("pairwise", "cell")
+from llm_variability.report.contrasts import ASTERISKS
+from llm_variability.tables import (
+    ADJUSTED,
+    FITS,
+    SIMILARITY,
+    read_design,
+    read_metadata,
+    read_table,
+)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = stage_parser("Make the report's tables, figures and page.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    heatmap = commands.add_parser("heatmap", help="beta heatmap of one model, encoder and level")
-    heatmap.add_argument("--fits", type=Path, required=True, metavar="FILE")
-    heatmap.add_argument("--level", required=True, choices=LEVELS)
+    heatmap = commands.add_parser("heatmap", help="beta heatmaps of one model and encoder")
     heatmap.add_argument(
-        "--stem", type=Path, required=True, help="path of the figure without its suffix"
+        "--fits",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the model's fits, or adjusted ones",
+    )
+    heatmap.add_argument("--model", required=True, help="the language model's name")
+    heatmap.add_argument("--encoder", required=True, help="the encoder's name")
+    heatmap.add_argument(
+        "--stars",
+        choices=ASTERISKS,
+        default="unadjusted",
+        help="p values of the asterisks; adjusted ones need an adjusted table",
+    )
+    heatmap.add_argument(
+        "--stem", type=Path, required=True, help="path of the figures up to the test"
     )
 
     cosine = commands.add_parser("cosine", help="raw mean cosine by group and temperature")
@@ -32,12 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     models = commands.add_parser(
-        "models", help="figures of all models of one study and encoder, by level"
+        "models", help="figures of all models of one study and encoder, by test"
     )
-    for name in ("fits", "similarity"):
-        models.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
+    models.add_argument("--adjusted", type=Path, required=True, metavar="FILE")
+    models.add_argument("--similarity", type=Path, nargs="+", required=True, metavar="FILE")
     models.add_argument(
-        "--stem", type=Path, required=True, help="path of the figures up to the level"
+        "--stem", type=Path, required=True, help="path of the figures up to the test"
     )
 
     lengths = commands.add_parser("lengths", help="length of the answers of all models of a study")
@@ -47,28 +66,47 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     tables = commands.add_parser("tables", help="every table of the page as CSV")
-    for name in ("fits", "similarity", "counts", "stimuli"):
+    for name in ("adjusted", "similarity", "counts", "stimuli"):
         tables.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
+    tables.add_argument("--diversity", type=Path, nargs="*", default=[], metavar="FILE")
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
     page = commands.add_parser("page", help="the self-contained HTML page")
     for name in ("tables", "figures", "study-figures", "manifests", "draws", "stimuli"):
         page.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
+    page.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="table of how well the tests keep their level",
+    )
     page.add_argument("--config", type=Path, required=True, metavar="FILE")
     page.add_argument("--output", type=Path, required=True, metavar="FILE")
     return parser
 
 
-def _make_heatmap(arguments: argparse.Namespace) -> None:
+def _make_heatmaps(arguments: argparse.Namespace) -> None:
     from llm_variability.report.figures import save_figure
     from llm_variability.report.heatmap import draw_heatmap
+    from llm_variability.report.level_tests import list_views
 
-    metadata, level = read_metadata(arguments.fits), arguments.level
-    fits = read_table(arguments.fits, FITS).filter(pl.col("level") == level)
-    measure = str(fits["measure"][0] if fits.height else arguments.fits.stem)
-    model = str(metadata["model"])
-    figure = draw_heatmap(fits, read_design(arguments.fits), model, level, measure)
-    save_figure(figure, arguments.stem, f"Homogeneity bias, {model}, {level} level, {measure}")
+    path, model, encoder = arguments.fits, arguments.model, arguments.encoder
+    is_adjusted = read_metadata(path)["table"] == ADJUSTED.name
+    if arguments.stars != "unadjusted" and not is_adjusted:
+        raise ValueError(
+            f"{path}: asterisks by --stars {arguments.stars} need an adjusted table, this is a"
+            f" {read_metadata(path)['table']} table"
+        )
+    fits = read_table(path, ADJUSTED if is_adjusted else FITS).filter(
+        pl.col("analysis") == "main", pl.col("model") == model, pl.col("measure") == encoder
+    )
+    design, stem = read_design(path), arguments.stem
+    for view in list_views(design):
+        figure = draw_heatmap(
+            fits.filter(view.rows()), design, model, view, encoder, arguments.stars
+        )
+        title = f"Homogeneity bias, {model}, {view.label}, {encoder}"
+        save_figure(figure, stem.with_name(f"{stem.name}-{view.key}"), title)
 
 
 def _make_cosine(arguments: argparse.Namespace) -> None:
@@ -88,30 +126,38 @@ def _make_models(arguments: argparse.Namespace) -> None:
     from llm_variability.report.comparisons import average_by_temperature, tabulate_signals
     from llm_variability.report.cosine import average_over_groups, draw_models_mean_cosine
     from llm_variability.report.figures import save_figure
+    from llm_variability.report.level_tests import (
+        ESTIMATE_TESTS,
+        LEVEL_TESTS,
+        PUBLISHED,
+        of_test,
+    )
     from llm_variability.report.signals import draw_signals
     from llm_variability.report.summaries import collect_means, encoder_of
     from llm_variability.report.trend import draw_trend
 
-    design, encoder = read_design(arguments.fits[0]), encoder_of(arguments.similarity[0])
-    models = [str(read_metadata(path)["model"]) for path in arguments.fits]
-    fits = pl.concat(read_table(path, FITS) for path in arguments.fits)
+    design, encoder = read_design(arguments.adjusted), encoder_of(arguments.similarity[0])
+    models = [str(read_metadata(path)["model"]) for path in arguments.similarity]
+    fits = read_table(arguments.adjusted, ADJUSTED).filter(
+        pl.col("analysis") == "main",
+        pl.col("measure") == encoder,
+        (pl.col("coding") == PUBLISHED) | pl.col("coding").is_null(),
+    )
     signals, trend = tabulate_signals(fits, design), average_by_temperature(fits, design)
-    stem: Path = arguments.stem
-    for level in LEVELS:
-        of_level = pl.col("level") == level
-        drawn = {
-            "signals": draw_signals(signals.filter(of_level), models, level, encoder),
-            "trend": draw_trend(trend.filter(of_level), models, level, encoder),
-        }
-        for kind, figure in drawn.items():
-            path = stem.with_name(f"{stem.name}-{level}-{kind}")
-            save_figure(
-                figure, path, f"Homogeneity bias by model, {kind}, {level} level, {encoder}"
-            )
+    drawn = {
+        f"{test.key}-signals": draw_signals(signals.filter(of_test(test)), models, test, encoder)
+        for test in LEVEL_TESTS
+    }
+    drawn |= {
+        f"{test.level}-trend": draw_trend(trend.filter(of_test(test)), models, test.level, encoder)
+        for test in ESTIMATE_TESTS
+    }
     means = average_over_groups(collect_means(arguments.similarity), design)
-    figure = draw_models_mean_cosine(means, design, encoder)
-    path = stem.with_name(f"{stem.name}-cosine")
-    save_figure(figure, path, f"Mean pairwise cosine by model, {encoder}")
+    drawn["cosine"] = draw_models_mean_cosine(means, design, encoder)
+    stem: Path = arguments.stem
+    for kind, figure in drawn.items():
+        title = f"Homogeneity bias by model, {kind}, {encoder}"
+        save_figure(figure, stem.with_name(f"{stem.name}-{kind}"), title)
 
 
 def _make_lengths(arguments: argparse.Namespace) -> None:
@@ -129,7 +175,11 @@ def _make_tables(arguments: argparse.Namespace) -> None:
     from llm_variability.report.summaries import collect_tables, write_tables
 
     tables = collect_tables(
-        arguments.fits, arguments.similarity, arguments.counts, arguments.stimuli
+        arguments.adjusted,
+        arguments.similarity,
+        arguments.counts,
+        arguments.stimuli,
+        arguments.diversity,
     )
     write_tables(tables, arguments.outdir)
     log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
@@ -146,13 +196,14 @@ def _make_page(arguments: argparse.Namespace) -> None:
         draws=arguments.draws,
         stimuli=arguments.stimuli,
         config=arguments.config,
+        calibration=arguments.calibration,
     )
     write_page(inputs, arguments.output)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)
 
 
 _COMMANDS = {
-    "heatmap": _make_heatmap,
+    "heatmap": _make_heatmaps,
     "cosine": _make_cosine,
     "models": _make_models,
     "lengths": _make_lengths,

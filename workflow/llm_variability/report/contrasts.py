@@ -13,6 +13,13 @@ from llm_variability.tables import Design
 SIGNIFICANCE = 0.05
 """p-values below it carry an asterisk."""
 
+ASTERISKS = {
+    "unadjusted": ("p_value", "unadjusted"),
+    "holm": ("p_holm", "Holm"),
+    "bh": ("p_bh", "Benjamini-Hochberg"),
+}
+"""Whose p-values asterisks stand for: the column and the name of the adjustment."""
+
 _INTERCEPTS = {"Intercept", "(Intercept)", "const"}
 _CODED = re.compile(r"(?P<factor>[^\[\]:]+)\[(?P<level>[^\[\]]*)\](?::|$)")
 
@@ -42,9 +49,14 @@ def name_contrast(term: str, design: Design) -> Contrast:
     return Contrast(term, " × ".join(level for _, level in parts), is_interaction=True)
 
 
+def is_intercept(term: str) -> bool:
+    """Tell the term that is no contrast."""
+    return term in _INTERCEPTS
+
+
 def list_contrasts(terms: Iterable[str | None], design: Design) -> list[Contrast]:
     """List the contrasts among terms: main effects first, each once, without the intercept."""
-    distinct = dict.fromkeys(term for term in terms if term is not None and term not in _INTERCEPTS)
+    distinct = dict.fromkeys(term for term in terms if term is not None and not is_intercept(term))
     contrasts = [name_contrast(term, design) for term in distinct]
     return sorted(contrasts, key=lambda contrast: contrast.is_interaction)
 

@@ -1,49 +1,38 @@
-"""What the numbers say: counts of significant settings, alarms, and sentences about both."""
+"""What the numbers say: counts of significant settings, and sentences about them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
-from llm_variability.config import GREEDY, cell_name
+from llm_variability.config import GREEDY
 from llm_variability.report.comparisons import tabulate_signals
-from llm_variability.report.contrasts import Contrast, is_anchor
+from llm_variability.report.contrasts import Contrast
+from llm_variability.report.level_tests import (
+    PAIRWISE,
+    TEXT_TESTS,
+    LevelTest,
+    View,
+    find_test,
+)
 from llm_variability.report.wording import listing, percent, quantity, signed
 from llm_variability.tables import Design
-
-THRESHOLDS = {
-    "empty": 0.05,
-    "truncated": 0.20,
-    "no_answer": 0.05,
-    "error": 0.0,
-    "identical": 0.20,
-}
-"""Shares above which the page raises an alarm: of a cell's draws, and for `identical` of its
-prompts with two texts or more, at temperatures above 0."""
-
-CAUTION = (
-    "At the pairwise level every text stands in many pairs, and the p-values treat these pairs as"
-    " independent: they are too small, and the counts of significant settings are upper bounds."
-    " Direction and size of the estimate, with the interval of the cell level, are the evidence;"
-    " that level, one mean a group and format, does not suffer from it, but with few formats has"
-    " little power. No p-value here is corrected for the number of contrasts and settings."
-)
-NAMES_CAUTION = (
-    " Neither level knows that in a study of names the same names stand in every format: there,"
-    " read the p-values of both levels as lower bounds."
-)
 
 
 @dataclass(frozen=True)
 class Signal:
-    """Over the settings of one model, encoder, level and contrast: how many are significant."""
+    """Over the settings of one model, encoder, test and contrast: how many are significant.
+
+    holm: those that still are after Holm's adjustment.
+    """
 
     settings: int
     positive: int
     negative: int
+    holm: int
     mean_estimate: float
 
     @property
@@ -51,32 +40,49 @@ class Signal:
         return self.positive + self.negative
 
 
-def read_signals(signals: pl.DataFrame) -> dict[tuple[str, str, str, str], Signal]:
-    """Read the signals table of one study, by (encoder, model, level, term)."""
+SignalKey = tuple[str, str, str, str, str]
+"""Encoder, model, key of the test, coding, term."""
+
+
+def read_signals(signals: pl.DataFrame) -> dict[SignalKey, Signal]:
+    """Read the signals table of one study."""
     return {
-        (row["encoder"], row["model"], row["level"], row["term"]): Signal(
+        (
+            row["encoder"],
+            row["model"],
+            find_test(row["level"], row["scope"]).key,
+            row["coding"],
+            row["term"],
+        ): Signal(
             row["settings"],
             row["positive"],
             row["negative"],
+            row["significant_holm"],
             row["mean_estimate"],
         )
         for row in signals.iter_rows(named=True)
     }
 
 
-def count_signals(fits: pl.DataFrame, design: Design) -> dict[tuple[str, str, str, str], Signal]:
-    """Count the significant settings by (encoder, model, level, term)."""
+def count_signals(fits: pl.DataFrame, design: Design) -> dict[SignalKey, Signal]:
+    """Count the significant settings of rows of an ADJUSTED table of one study."""
     return read_signals(tabulate_signals(fits, design))
 
 
 def describe_direction(signal: Signal) -> str:
-    """Say in brackets which way the significant settings go; nothing if there are none."""
+    """Say in brackets which way the significant settings go, and how many Holm leaves.
+
+    Nothing if there are none.
+    """
     if not signal.significant:
         return ""
     if signal.positive and signal.negative:
-        return f" ({signal.positive:,} more homogeneous, {signal.negative:,} less)"
-    word = "more" if signal.positive else "less"
-    return f" ({'' if signal.significant == 1 else 'all '}{word} homogeneous)"
+        way = f"{signal.positive:,} more homogeneous, {signal.negative:,} less"
+    else:
+        word = "more" if signal.positive else "less"
+        way = f"{'' if signal.significant == 1 else 'all '}{word} homogeneous"
+    left = f"{signal.holm:,}" if signal.holm else "none"
+    return f" ({way}; {left} after Holm)"
 
 
 def describe_signal(signal: Signal) -> str:
@@ -94,28 +100,73 @@ def add_signals(signals: Sequence[Signal]) -> Signal:
         settings,
         sum(each.positive for each in signals),
         sum(each.negative for each in signals),
+        sum(each.holm for each in signals),
         sum(each.mean_estimate * each.settings for each in signals) / settings,
     )
 
 
-def describe_contrast(contrast: Contrast, signals: Mapping[str, Sequence[Signal]]) -> str:
-    """Say what became of a contrast over all models: a sentence, level by level.
+def describe_contrast(
+    contrast: Contrast,
+    signals: Mapping[LevelTest, Sequence[Signal]],
+    default: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Say what became of a contrast over all models: a sentence on tests, one on estimates.
 
-    signals: by level, one of each model that has one.
+    signals: one of each model that has one, by test; those of pairs are left out, since their
+    p-values mean nothing. default: the contrast's rows of the default estimates.
     """
-    parts = []
-    for level, of_models in signals.items():
+    parts: list[str] = []
+    for test, of_models in signals.items():
+        if test == PAIRWISE:
+            continue
         total = add_signals(of_models)
-        unit = "settings" if len(of_models) == 1 else "model settings"
+        unit = "setting" if len(of_models) == 1 else "model setting"
+        head = "" if parts else "significant (p < .05) "
         parts.append(
-            f"at the {level} level in {total.significant:,} of {total.settings:,} {unit}"
-            f"{describe_direction(total)}, mean β {signed(total.mean_estimate)}"
+            f"{head}{test.claim} in {total.significant:,} of {quantity(total.settings, unit)}"
+            f"{describe_direction(total)}"
         )
-    return f"{contrast.label}: significant (p < .05) {'; '.join(parts)}."
+    told = [f"{'; '.join(parts)}."] if parts else []
+    if at_default := _describe_default(default):
+        told.append(at_default)
+    return f"{contrast.label}: {' '.join(told)}"
+
+
+def _describe_default(default: Sequence[Mapping[str, Any]]) -> str:
+    """Give the lowest and the highest model's estimate with its intervals under both scopes."""
+    by_model: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in default:
+        test = find_test(row["level"], row["scope"])
+        if test in TEXT_TESTS and row["estimate"] is not None:
+            by_model.setdefault(row["model"], {})[test.key] = row
+    if not by_model:
+        return ""
+    ordered = sorted(by_model, key=lambda model: next(iter(by_model[model].values()))["estimate"])
+
+    def tell(model: str) -> str:
+        found = by_model[model]
+        intervals = [
+            f"{interval(found[test.key])} {test.claim}" for test in TEXT_TESTS if test.key in found
+        ]
+        estimate = next(iter(found.values()))["estimate"]
+        return f"{signed(estimate)}, 95% interval {listing(intervals)}"
+
+    if len(ordered) == 1:
+        return f"At the default setting β is {tell(ordered[0])}."
+    low, high = ordered[0], ordered[-1]
+    return f"At the default setting β runs from {tell(low)} ({low}), to {tell(high)} ({high})."
+
+
+def interval(row: Mapping[str, Any], kind: str = "ci", decimals: int = 2) -> str:
+    """Write an interval, `[−0.10, 0.32]`; nothing if there is none. kind: ci or simultaneous."""
+    low, high = row[f"{kind}_low"], row[f"{kind}_high"]
+    if low is None or high is None:
+        return ""
+    return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
 
 
 def describe_heatmap(
-    contrasts: list[Contrast], signals: dict[str, Signal], model: str, level: str, encoder: str
+    contrasts: list[Contrast], signals: dict[str, Signal], model: str, view: View, encoder: str
 ) -> str:
     """Say what a heatmap shows, for those who do not see it. signals: by term."""
     found = [
@@ -123,8 +174,10 @@ def describe_heatmap(
         for contrast in contrasts
         if contrast.term in signals and not contrast.is_interaction
     ]
-    head = f"Heatmap of β by temperature and top-p, {model}, {level} level, {encoder}"
-    return f"{head}. {'; '.join(found)}." if found else f"{head}: no fit could be made."
+    head = f"Heatmap of β by temperature and top-p, {model}, {view.label}, {encoder}"
+    if not found:
+        return f"{head}: no fit could be made."
+    return f"{head}. {'; '.join(found)}. {view.test.caution}"
 
 
 def describe_cosine(means: pl.DataFrame, design: Design, model: str, encoder: str) -> str:
@@ -205,104 +258,3 @@ def describe_determinism(row: dict[str, int | str]) -> str:
             else "; greedy decoding was deterministic here."
         )
     )
-
-
-def find_alarms(cell: dict[str, int | str | None]) -> dict[str, float]:
-    """Find the shares of one cell that are above their threshold."""
-    draws = int(cell["draws"] or 0)
-    shares = {
-        status: int(cell[status] or 0) / draws
-        for status in ("empty", "truncated", "no_answer", "error")
-        if draws
-    }
-    if cell["temperature"] != GREEDY and cell["repeated_prompts"]:
-        shares["identical"] = int(cell["identical_prompts"] or 0) / int(cell["repeated_prompts"])
-    return {name: share for name, share in shares.items() if share > THRESHOLDS[name]}
-
-
-_MODELS_LISTED = 3
-
-ALARM_WORDS = {
-    "empty": "empty draws",
-    "truncated": "draws cut at the token limit",
-    "no_answer": "draws without a final answer",
-    "error": "draws refused by the server",
-    "identical": "prompts whose draws are all the same text",
-}
-
-
-def _places_of_alarms(cells: pl.DataFrame) -> dict[tuple[str, str], list[tuple[str, float]]]:
-    """Gather the cells and shares above their threshold by model and kind."""
-    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
-    for cell in cells.iter_rows(named=True):
-        for name, share in find_alarms(cell).items():
-            found.setdefault((cell["model"], name), []).append((cell["cell"], share))
-    return found
-
-
-def summarise_alarms(cells: pl.DataFrame) -> Iterator[str]:
-    """Say the same in a line a kind where more than three models have it."""
-    found = _places_of_alarms(cells)
-    kinds = Counter(name for _, name in found)
-    yield from describe_alarms(
-        cells, [name for name, models in kinds.items() if models <= _MODELS_LISTED]
-    )
-    for name, models in kinds.items():
-        if models <= _MODELS_LISTED:
-            continue
-        places = [
-            (model, cell, share)
-            for (model, kind), of_model in found.items()
-            if kind == name
-            for cell, share in of_model
-        ]
-        worst = max(places, key=lambda place: place[2])
-        yield (
-            f"{ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in {len(places):,} settings of"
-            f" {models:,} models; most with {worst[0]} in {worst[1]} ({percent(worst[2])})."
-        )
-
-
-def describe_alarms(
-    cells: pl.DataFrame, kinds: Collection[str] = tuple(THRESHOLDS)
-) -> Iterator[str]:
-    """Say, a line a model and kind, in which settings a share is above its threshold."""
-    for (model, name), places in _places_of_alarms(cells).items():
-        if name not in kinds:
-            continue
-        worst = max(places, key=lambda place: place[1])
-        yield (
-            f"{model}: {ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in"
-            f" {quantity(len(places), 'setting')}; most in {worst[0]} ({percent(worst[1])})."
-        )
-
-
-def list_failures(fits: pl.DataFrame, design: Design) -> list[dict[str, str | int]]:
-    """List the fits that could not be made or relied on, those alike in one row.
-
-    Settings in which nothing is fitted by design are no failures.
-    """
-    failed = (
-        fits.filter(~is_anchor(design), pl.col("term").is_null() | ~pl.col("converged"))
-        .with_columns(pl.col("reason").fill_null("the fit did not converge"))
-        .unique(
-            ["model", "measure", "level", "temperature", "top_p", "reason"], maintain_order=True
-        )
-    )
-    grouped: dict[tuple[str, str, str, str], list[str]] = {}
-    for model, measure, level, reason, temperature, top_p in failed.select(
-        "model", "measure", "level", "reason", "temperature", "top_p"
-    ).iter_rows():
-        cells = grouped.setdefault((model, measure, level, reason), [])
-        cells.append(cell_name(temperature, top_p))
-    return [
-        {
-            "model": model,
-            "measure": measure,
-            "level": level,
-            "reason": reason,
-            "settings": len(cells),
-            "cells": ", ".join(cells),
-        }
-        for (model, measure, level, reason), cells in grouped.items()
-    ]

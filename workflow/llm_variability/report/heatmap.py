@@ -20,23 +20,22 @@ from matplotlib.patches import Rectangle
 
 from llm_variability.config import GREEDY
 from llm_variability.report.contrasts import (
+    ASTERISKS,
     SIGNIFICANCE,
     Contrast,
     is_anchor,
+    is_intercept,
     list_contrasts,
     reference_note,
 )
 from llm_variability.report.figures import INK, MUTED, draw_headings, figure_style
+from llm_variability.report.level_tests import View
 from llm_variability.report.wording import signed
 from llm_variability.tables import Design
 
 Array = npt.NDArray[np.float64]
 
 COLOURS = "RdBu_r"
-LEVELS = {
-    "pairwise": "one observation a pair of texts",
-    "cell": "one observation a group × {block} mean",
-}
 
 _CELL_HEIGHT = 0.38
 _CELL_WIDTH = 0.53
@@ -80,8 +79,8 @@ class Grid:
         return bool(np.isfinite(panel.estimate).any())
 
 
-def arrange_grid(fits: pl.DataFrame, design: Design) -> Grid:
-    """Lay the fits of one model, measure and level out over temperature x top-p.
+def arrange_grid(fits: pl.DataFrame, design: Design, p_column: str = "p_value") -> Grid:
+    """Lay the fits of one model, measure and view out over temperature x top-p.
 
     Settings in which nothing is fitted by design have no row. Greedy decoding, where it is
     fitted, has one fit, which stands under every top-p.
@@ -100,7 +99,7 @@ def arrange_grid(fits: pl.DataFrame, design: Design) -> Grid:
         reliable = np.ones(shape, dtype=bool)
         of_term = fits.filter(pl.col("term") == contrast.term)
         for temperature, top_p, beta, p, converged in of_term.select(
-            "temperature", "top_p", "estimate", "p_value", "converged"
+            "temperature", "top_p", "estimate", p_column, "converged"
         ).iter_rows():
             where = (rows[temperature], everywhere if top_p is None else columns[top_p])
             estimate[where] = np.nan if beta is None else beta
@@ -183,6 +182,7 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
     )
     mesh = axes.collections[0]
     assert isinstance(mesh, QuadMesh)
+    mesh.set_clip_on(False)  # it fills the panel exactly; a clip path a cell would bloat the SVG
     if greedy is not None:
         _draw_greedy_row(axes, panel, greedy, mesh, size)
     for text in axes.texts:
@@ -239,18 +239,24 @@ def _draw_scale(figure: Figure, mesh: QuadMesh, box: tuple[float, float, float, 
         spine.set_visible(False)
 
 
-def _notes(grid: Grid) -> str:
+def _notes(grid: Grid, marginal: bool) -> str:
     notes = []
     if not all(np.isfinite(panel.estimate).all() for panel in grid.panels):
         notes.append("hatched: no fit could be made")
     if not all(panel.reliable.all() for panel in grid.panels):
         notes.append("†: the fit did not converge")
     if any(panel.contrast.is_interaction for panel in grid.panels):
-        notes.append("small panels: interactions, added to the sum of their parts")
+        notes.append(
+            "small panels: differences of differences"
+            if marginal
+            else "small panels: interactions, added to the sum of their parts"
+        )
+    if marginal:
+        notes.append("averaged over the other factors' levels")
     return "; ".join(notes)
 
 
-def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
+def _draw_grid(grid: Grid, titles: tuple[str, str], marginal: bool) -> Figure:
     """Place the panels, all sizes in inches: main effects in rows, interactions smaller below."""
     main = [panel for panel in grid.panels if not panel.contrast.is_interaction]
     secondary = [panel for panel in grid.panels if panel.contrast.is_interaction]
@@ -299,27 +305,52 @@ def _draw_grid(grid: Grid, titles: tuple[str, str]) -> Figure:
     bar_left = (_LEFT + beside_scale + 0.25) / width
     bar_bottom = (height - _TOP - title_heights[0] - bar_height) / height
     _draw_scale(figure, mesh, (bar_left, bar_bottom, 0.14 / width, bar_height / height))
-    figure.text(0.15 / width, 0.10 / height, _notes(grid), fontsize=7.5, color=MUTED)
+    figure.text(0.15 / width, 0.10 / height, _notes(grid, marginal), fontsize=7.5, color=MUTED)
     return figure
 
 
-def draw_heatmap(
-    fits: pl.DataFrame, design: Design, model: str, level: str, measure: str
-) -> Figure:
-    """Draw the heatmap of one model, measure and level.
+def describe_asterisks(fits: pl.DataFrame, stars: str = "unadjusted") -> str:
+    """Say whose p-values the asterisks stand for, and over how many tests they are adjusted.
 
-    fits: the rows of the fits table of that model, measure and level; may hold no estimate, and
-    then the figure says so.
+    Unadjusted ones are counted in what is shown; the families of the others can be larger.
     """
-    unit = LEVELS.get(level, "").format(block=design.block)
+    column, name = ASTERISKS[stars]
+    tested = fits.filter(pl.col("term").is_in(_terms(fits)), pl.col(column).is_not_null())
+    if column == "p_value":
+        sizes = [tested.height]
+    else:
+        sizes = tested["family_size"].drop_nulls().unique().sort().to_list() or [0]
+    number = f"{'up to ' if len(sizes) > 1 else ''}{sizes[-1]:,}"
+    return f"* p < .05 ({name}, {number} {'test' if sizes[-1] == 1 else 'tests'})"
+
+
+def _terms(fits: pl.DataFrame) -> list[str]:
+    return [term for term in fits["term"].drop_nulls().unique() if not is_intercept(term)]
+
+
+def draw_heatmap(
+    fits: pl.DataFrame,
+    design: Design,
+    model: str,
+    view: View,
+    measure: str,
+    stars: str = "unadjusted",
+) -> Figure:
+    """Draw the heatmap of one model, measure and view.
+
+    fits: the rows of the fits table of that model, measure and view; may hold no estimate, and
+    then the figure says so. stars: one of `ASTERISKS`; all but the first need the columns of an
+    ADJUSTED table.
+    """
     titles = (
         model,
-        f"Homogeneity bias by temperature and top-p · {level} level"
-        f"{f' ({unit})' if unit else ''}\n"
-        f"{measure} · * p < .05 · reference: {reference_note(design)}",
+        f"β by temperature and top-p · {view.label}"
+        f" ({view.test.note.format(block=design.block)})\n"
+        f"{measure} · {describe_asterisks(fits.filter(~is_anchor(design)), stars)}"
+        f" · reference: {reference_note(design)}",
     )
     with figure_style():
-        grid = arrange_grid(fits, design)
+        grid = arrange_grid(fits, design, ASTERISKS[stars][0])
         if any(np.isfinite(panel.estimate).any() for panel in grid.panels):
-            return _draw_grid(grid, titles)
+            return _draw_grid(grid, titles, view.is_marginal)
         return _no_fit_figure(fits.filter(~is_anchor(design)), titles)

@@ -8,9 +8,17 @@ import polars as pl
 
 from llm_variability.report import statements
 from llm_variability.report.comparisons import Setting
-from llm_variability.report.contrasts import Contrast
+from llm_variability.report.contrasts import SIGNIFICANCE, Contrast
+from llm_variability.report.findings import interval
 from llm_variability.report.length import MEASURES
-from llm_variability.report.wording import percent, show_text, signed
+from llm_variability.report.level_tests import (
+    MARGINAL,
+    PUBLISHED,
+    LevelTest,
+    find_test,
+    list_tests,
+)
+from llm_variability.report.wording import p_number, percent, show_text, signed
 from llm_variability.tables import Design
 
 Context = dict[str, Any]
@@ -31,11 +39,31 @@ def _starred(row: dict[str, Any]) -> str:
     return NOTHING if row["estimate"] is None else f"{signed(row['estimate'])}{'*' * row['stars']}"
 
 
-def _estimates(default: pl.DataFrame) -> dict[tuple[str, str, str, str], str]:
-    """Write the estimates by (encoder, level, model, term)."""
+def starred_estimates(default: pl.DataFrame) -> dict[tuple[str, str, str, str], str]:
+    """Write the estimates in the published coding by (encoder, key of the test, model, term)."""
     return {
-        (row["encoder"], row["level"], row["model"], row["term"]): _starred(row)
-        for row in default.drop_nulls("term").iter_rows(named=True)
+        (row["encoder"], find_test(row["level"], row["scope"]).key, row["model"], row["term"]): (
+            _starred(row)
+        )
+        for row in default.filter(pl.col("coding") == PUBLISHED).iter_rows(named=True)
+    }
+
+
+def describe_estimate(row: dict[str, Any] | None, decimals: int = 2) -> Context | None:
+    """Write one estimate: the number, its intervals, p and adjusted p, as far as there are any.
+
+    None if there is no estimate.
+    """
+    if row is None or row["estimate"] is None:
+        return None
+    adjusted = {"Holm": row["p_holm"], "BH": row["p_bh"]}
+    return {
+        "estimate": signed(row["estimate"], decimals),
+        "interval": interval(row, "ci", decimals),
+        "simultaneous": interval(row, "simultaneous", decimals),
+        "p": "" if row["p_value"] is None else p_number(row["p_value"]),
+        "adjusted": [f"{name} {p_number(p)}" for name, p in adjusted.items() if p is not None],
+        "significant": row["p_value"] is not None and row["p_value"] < SIGNIFICANCE,
     }
 
 
@@ -45,38 +73,53 @@ def find_setting(default: pl.DataFrame) -> Setting | None:
     return rows[0] if rows else None
 
 
+def _default_rows(
+    default: pl.DataFrame, contrasts: list[Contrast], models: list[str], tests: list[LevelTest]
+) -> list[Context]:
+    """A row a contrast and model, with the estimate of each test."""
+    found = {
+        (find_test(row["level"], row["scope"]), row["model"], row["term"]): row
+        for row in default.drop_nulls("term").iter_rows(named=True)
+    }
+    return [
+        {
+            "model": model,
+            "contrast": contrast.label,
+            "minor": contrast.is_interaction,
+            "cells": [describe_estimate(found.get((test, model, contrast.term))) for test in tests],
+        }
+        for contrast in contrasts
+        for model in models
+    ]
+
+
 def arrange_default(
     default: pl.DataFrame, contrasts: list[Contrast], models: list[str]
 ) -> Context | None:
-    """Lay out the estimates at the default setting: by level and contrast, and by encoder.
+    """Lay out the estimates at the default setting: by contrast, model and test, and by encoder.
 
-    default: rows of the default estimates of one study. Returns None if there is no setting.
+    default: rows of the default estimates of one study. `marginal` has contrasts averaged over the
+    other factors and interactions, where the study has several factors. Returns None if there is
+    no setting.
     """
     setting = find_setting(default)
     if setting is None:
         return None
-    texts = _estimates(default)
     main = [each for each in contrasts if not each.is_interaction]
     encoders = default["encoder"].unique(maintain_order=True).to_list()
-    levels = default["level"].unique(maintain_order=True).to_list()
-    by_level = [
-        {
-            "model": model,
-            "cells": [
-                texts.get((encoders[0], level, model, contrast.term), NOTHING)
-                for level in levels
-                for contrast in main
-            ],
-        }
-        for model in models
-    ]
+    tests = list_tests(default)
+    first = default.filter(pl.col("encoder") == encoders[0])
+    crossed = any(each.is_interaction for each in contrasts)
+    marginal = first.filter(pl.col("coding").is_in(MARGINAL)) if crossed else first.clear()
+    marginal_tests = list_tests(marginal)
+    starred = starred_estimates(default)
     by_encoder = [
         {
             "model": model,
             "contrast": contrast.label,
             "cells": [
-                texts.get((encoder, level, model, contrast.term), NOTHING)
-                for level in levels
+                starred.get((encoder, test.key, model, contrast.term), NOTHING)
+                for test in tests
                 for encoder in encoders
             ],
         }
@@ -86,9 +129,13 @@ def arrange_default(
     return {
         "sentence": statements.describe_setting(setting),
         "encoders": encoders,
-        "levels": levels,
+        "tests": tests,
         "contrasts": main,
-        "rows": by_level,
+        "rows": _default_rows(first.filter(pl.col("coding") == PUBLISHED), main, models, tests),
+        "marginal_tests": marginal_tests,
+        "marginal": _default_rows(marginal, contrasts, models, marginal_tests)
+        if marginal_tests
+        else [],
         "by_encoder": by_encoder if len(encoders) > 1 else [],
     }
 
@@ -97,7 +144,7 @@ def arrange_encoder_agreement(agreement: pl.DataFrame) -> list[Context]:
     """Write the rows of the encoder agreement of one study."""
     return [
         {
-            "level": row["level"],
+            "test": find_test(row["level"], row["scope"]).label,
             "encoder": row["encoder"],
             "cells": f"{row['cells']:,}",
             "sign": _share(row["sign_agreement"]),
@@ -114,6 +161,7 @@ def arrange_level_agreement(agreement: pl.DataFrame) -> list[Context]:
     return [
         {
             "encoder": row["encoder"],
+            "test": find_test(row["level"], row["scope"]).label,
             "contrast": row["contrast"] or "all contrasts",
             "all": row["contrast"] is None,
             "cells": f"{row['cells']:,}",
@@ -219,11 +267,13 @@ def compare_name_studies(
         return None
     encoder = default["encoder"][0]
     default = default.filter(pl.col("encoder") == encoder)
-    texts = {study: _estimates(default.filter(pl.col("study") == study)) for study in studies}
-    levels = default["level"].unique(maintain_order=True).to_list()
+    texts = {
+        study: starred_estimates(default.filter(pl.col("study") == study)) for study in studies
+    }
+    tests = list_tests(default)
     models = default["model"].unique(maintain_order=True).to_list()
     contrasts = (
-        default.filter(~pl.col("interaction"))
+        default.filter(~pl.col("interaction"), pl.col("coding") == PUBLISHED)
         .select("term", "contrast")
         .unique(maintain_order=True)
         .rows()
@@ -231,7 +281,7 @@ def compare_name_studies(
     ways = {"none": "most frequent names", "frequency": "matched by frequency"}
     return {
         "encoder": encoder,
-        "levels": levels,
+        "tests": tests,
         "studies": [
             {
                 "name": study,
@@ -254,8 +304,8 @@ def compare_name_studies(
                 "contrast": contrast,
                 "model": model,
                 "cells": [
-                    texts[study].get((encoder, level, model, term), NOTHING)
-                    for level in levels
+                    texts[study].get((encoder, test.key, model, term), NOTHING)
+                    for test in tests
                     for study in studies
                 ],
             }

@@ -15,6 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from llm_variability.report.figures import INK, MUTED, RULE, draw_headings, figure_style
+from llm_variability.report.level_tests import LevelTest
 
 MORE, LESS = "#b2182b", "#4393c3"
 """Red: more homogeneous than the reference; blue, hatched: less. Ends of the heatmap's scale."""
@@ -22,9 +23,9 @@ MORE, LESS = "#b2182b", "#4393c3"
 _PANEL_WIDTHS = {1: 3.1, 2: 3.1, 3: 2.3}
 """Width in inches by the number of panels in a row."""
 _BAR_PITCH = 0.27
-_TOP, _BOTTOM, _RIGHT = 1.35, 0.50, 0.55
+_TOP, _BOTTOM, _RIGHT = 1.35, 0.50, 0.80
 _ROW_GAP = 0.62
-_COLUMN_GAP = 0.55
+_COLUMN_GAP = 0.80
 _NAME_CHARACTER = 0.078
 _NAME_CHARACTERS = 26
 _INK_ON_BAR = 0.26
@@ -65,8 +66,8 @@ def _draw_part(
 def _draw_panel(axes: Axes, part: pl.DataFrame, models: list[str], most: int, width: float) -> None:
     rows = {model: at for at, model in enumerate(models)}
     seen = set()
-    for model, settings, positive, negative in part.select(
-        "model", "settings", "positive", "negative"
+    for model, settings, positive, negative, holm in part.select(
+        "model", "settings", "positive", "negative", "significant_holm"
     ).iter_rows():
         row = rows[model]
         seen.add(model)
@@ -76,7 +77,7 @@ def _draw_panel(axes: Axes, part: pl.DataFrame, models: list[str], most: int, wi
         axes.text(
             most * 1.015,
             row,
-            f"{positive + negative}/{settings}",
+            f"{positive + negative}/{settings} ({holm})",
             va="center",
             fontsize=8,
             color=MUTED,
@@ -94,14 +95,15 @@ def _draw_panel(axes: Axes, part: pl.DataFrame, models: list[str], most: int, wi
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
-def draw_signals(signals: pl.DataFrame, models: list[str], level: str, encoder: str) -> Figure:
+def draw_signals(signals: pl.DataFrame, models: list[str], test: LevelTest, encoder: str) -> Figure:
     """Draw the counts of significant settings: a panel a main contrast, a bar a model.
 
-    signals: rows of the signals table of one study, encoder and level; interactions are left out.
+    signals: rows of the signals table of one study, encoder and test, in one coding;
+    interactions are left out.
     models: all of the study, in the order of the bars; one without a fit says so.
     """
     signals = signals.filter(~pl.col("interaction"))
-    title = f"Settings with significant homogeneity bias · {level} level"
+    title = f"Settings with significant homogeneity bias · {test.label}"
     panels = [
         (str(contrast), part)
         for (contrast,), part in signals.partition_by(
@@ -164,6 +166,6 @@ def draw_signals(signals: pl.DataFrame, models: list[str], level: str, encoder: 
         draw_headings(
             figure,
             title,
-            f"{encoder} · p < .05 · more or less homogeneous than the contrast's reference",
+            f"{encoder} · p < .05, unadjusted (in brackets: after Holm) · against the reference",
         )
     return figure

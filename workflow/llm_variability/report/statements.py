@@ -10,6 +10,7 @@ import polars as pl
 from llm_variability.config import GREEDY, cell_name
 from llm_variability.report.comparisons import Setting, is_published_default
 from llm_variability.report.findings import Signal, add_signals, describe_direction
+from llm_variability.report.level_tests import LevelTest, list_tests, of_test
 from llm_variability.report.wording import listing, percent, quantity, signed
 
 
@@ -18,32 +19,38 @@ def _each(frame: pl.DataFrame, column: str) -> Iterator[tuple[str, pl.DataFrame]
         yield str(name), part
 
 
-def describe_signals(signals: pl.DataFrame, level: str, encoder: str) -> str:
+def describe_signals(signals: pl.DataFrame, test: LevelTest, encoder: str) -> str:
     """Say in how many settings of all models each main contrast is significant.
 
-    signals: rows of the signals table of one encoder and level.
+    signals: rows of the signals table of one encoder, test and coding.
     """
-    head = f"Settings with p < .05 by contrast and model, {level} level, {encoder}"
+    head = f"Settings with p < .05 by contrast and model, {test.label}, {encoder}"
     parts = []
     for contrast, part in _each(signals.filter(~pl.col("interaction")), "contrast"):
-        columns = part.select("settings", "positive", "negative", "mean_estimate")
+        columns = part.select(
+            "settings", "positive", "negative", "significant_holm", "mean_estimate"
+        )
         total = add_signals([Signal(*row) for row in columns.iter_rows()])
         unit = "settings" if part.height == 1 else "model settings"
         parts.append(
             f"{contrast} significant in {total.significant:,} of {total.settings:,}"
             f" {unit}{describe_direction(total)}"
         )
-    return f"{head}. {'; '.join(parts)}." if parts else f"{head}: no fit could be made."
+    told = f"{head}. {'; '.join(parts)}." if parts else f"{head}: no fit could be made."
+    return f"{told} {test.caution}"
 
 
 def describe_trend(averages: pl.DataFrame, level: str, encoder: str) -> str:
     """Say in how many models each contrast keeps its direction at every temperature.
 
-    averages: rows of the temperature estimates of one encoder and level.
+    averages: rows of the temperature estimates of one encoder and level, in one coding.
     """
     head = f"Mean β over top-p by temperature, {level} level, {encoder}"
     parts = []
     for contrast, part in _each(averages, "contrast"):
+        temperatures = part["temperature"].unique(maintain_order=True).to_list()
+        alone = len(temperatures) == 1
+        when = f"at temperature {temperatures[0]}" if alone else "at every temperature"
         signs = part.group_by("model").agg(
             (pl.col("mean_estimate") > 0).all().alias("positive"),
             (pl.col("mean_estimate") < 0).all().alias("negative"),
@@ -51,14 +58,17 @@ def describe_trend(averages: pl.DataFrame, level: str, encoder: str) -> str:
         positive, negative = int(signs["positive"].sum()), int(signs["negative"].sum())
         if signs.height > 1:
             parts.append(
-                f"{contrast} positive at every temperature in {positive:,} of {signs.height:,}"
-                f" models, negative at every one in {negative:,}"
+                f"{contrast} positive {when} in {positive:,} of {signs.height:,} models, negative"
+                f" {'there' if alone else 'at every one'} in {negative:,}"
             )
         elif positive or negative:
-            word = "positive" if positive else "negative"
-            parts.append(f"{contrast} {word} at every temperature")
+            parts.append(f"{contrast} {'positive' if positive else 'negative'} {when}")
         else:
-            parts.append(f"{contrast} positive at some temperatures only")
+            parts.append(
+                f"{contrast} 0 {when}"
+                if alone
+                else f"{contrast} positive at some temperatures only"
+            )
     return f"{head}. {'; '.join(parts)}." if parts else f"{head}: no fit could be made."
 
 
@@ -123,14 +133,17 @@ def describe_lengths(lengths: pl.DataFrame) -> str:
     return f"{head}. Of the draws, {listing(parts)}."
 
 
-def describe_encoders(agreement: pl.DataFrame, level: str) -> str | None:
+def describe_encoders(agreement: pl.DataFrame) -> str | None:
     """Say how the further encoders agree with the first one; None if there is nothing to compare.
 
-    agreement: rows of the encoder agreement of one study.
+    agreement: rows of the encoder agreement of one study; those of the first test of the page are
+    told.
     """
-    rows = agreement.filter(pl.col("level") == level, pl.col("cells") > 0)
-    if not rows.height:
+    compared = agreement.filter(pl.col("cells") > 0)
+    if not compared.height:
         return None
+    test = list_tests(compared)[0]
+    rows = compared.filter(of_test(test))
     shares = listing(
         [
             f"{row['encoder']} in {percent(row['sign_agreement'])} of"
@@ -138,24 +151,26 @@ def describe_encoders(agreement: pl.DataFrame, level: str) -> str | None:
             for row in rows.iter_rows(named=True)
         ]
     )
-    return f"Encoders: at the {level} level the sign is that of {rows['primary'][0]} with {shares}."
+    return (
+        f"Encoders: at the {test.level} level the sign is that of {rows['primary'][0]} with"
+        f" {shares}."
+    )
 
 
 def describe_levels(agreement: pl.DataFrame) -> str | None:
-    """Say what is left of the significant estimates at the cell level; None if there are none.
+    """Say what is left of the estimates significant on pairs; None if there are none.
 
     agreement: rows of the level agreement of one study and encoder.
     """
     rows = agreement.filter(pl.col("contrast").is_null(), pl.col("pairwise_significant") > 0)
     if not rows.height:
         return None
-    row = rows.row(0, named=True)
-    return (
-        f"Levels: of {quantity(row['pairwise_significant'], 'estimate')} significant on pairs,"
-        f" {row['retained']:,} ({percent(row['retained_share'])})"
-        f" {'is' if row['retained'] == 1 else 'are'} significant on cell means too; the sign is"
-        f" the same in {percent(row['sign_agreement'])} of all {row['cells']:,}."
-    )
+    parts = []
+    for test in list_tests(rows):
+        row = rows.filter(of_test(test)).row(0, named=True)
+        parts.append(f"{row['retained']:,} ({percent(row['retained_share'])}) {test.claim}")
+    pairs = quantity(rows["pairwise_significant"][0], "estimate")
+    return f"Levels: of {pairs} significant on pairs (too many) there remain {listing(parts)}."
 
 
 def describe_setting(setting: Setting | None) -> str:

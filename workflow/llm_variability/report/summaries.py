@@ -13,157 +13,18 @@ from llm_variability.config import GREEDY, cell_name
 from llm_variability.report import comparisons
 from llm_variability.report.cosine import average_over_groups
 from llm_variability.report.length import measure_lengths
+from llm_variability.report.robustness import average_diversity, list_diversity, set_beside_main
+from llm_variability.report.schemas import SCHEMAS
 from llm_variability.tables import (
+    ADJUSTED,
     COUNTS,
-    FITS,
+    DIVERSITY,
     SIMILARITY,
     STATUSES,
     Design,
     read_metadata,
     read_table,
 )
-
-_SETTING: dict[str, Any] = {
-    "study": pl.String,
-    "model": pl.String,
-    "temperature": pl.String,
-    "top_p": pl.String,
-}
-_FIT: dict[str, Any] = {
-    "study": pl.String,
-    "encoder": pl.String,
-    "level": pl.String,
-    "model": pl.String,
-    "term": pl.String,
-    "contrast": pl.String,
-}
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "fits": {name: column.dtype for name, column in FITS.columns.items()},
-    "mean_cosine": {
-        **_SETTING,
-        "encoder": pl.String,
-        "mean_cosine": pl.Float64,
-        "texts": pl.Int64,
-        "pairs": pl.Int64,
-    },
-    "draw_counts": {
-        **_SETTING,
-        "cell": pl.String,
-        "prompts": pl.Int64,
-        "draws": pl.Int64,
-        **dict.fromkeys(STATUSES, pl.Int64),
-        "distinct_texts": pl.Int64,
-        "words": pl.Int64,
-        "completion_tokens": pl.Int64,
-        "empty_share": pl.Float64,
-        "truncated_share": pl.Float64,
-        "repeated_prompts": pl.Int64,
-        "identical_prompts": pl.Int64,
-    },
-    "determinism": {
-        "study": pl.String,
-        "model": pl.String,
-        "prompts": pl.Int64,
-        "repeated_prompts": pl.Int64,
-        "varying_prompts": pl.Int64,
-        "draws": pl.Int64,
-    },
-    "signals": {
-        **_FIT,
-        "interaction": pl.Boolean,
-        "settings": pl.Int64,
-        "significant": pl.Int64,
-        "positive": pl.Int64,
-        "negative": pl.Int64,
-        "mean_estimate": pl.Float64,
-    },
-    "default_estimates": {
-        **_FIT,
-        "interaction": pl.Boolean,
-        "temperature": pl.String,
-        "top_p": pl.String,
-        "estimate": pl.Float64,
-        "std_error": pl.Float64,
-        "p_value": pl.Float64,
-        "ci_low": pl.Float64,
-        "ci_high": pl.Float64,
-        "stars": pl.Int64,
-        "reason": pl.String,
-    },
-    "temperature_estimates": {
-        **_FIT,
-        "temperature": pl.String,
-        "settings": pl.Int64,
-        "mean_estimate": pl.Float64,
-    },
-    "temperature_cosine": {
-        "study": pl.String,
-        "encoder": pl.String,
-        "model": pl.String,
-        "factor": pl.String,
-        "factor_level": pl.String,
-        "temperature": pl.String,
-        "settings": pl.Int64,
-        "mean_cosine": pl.Float64,
-    },
-    "encoder_agreement": {
-        "study": pl.String,
-        "level": pl.String,
-        "primary": pl.String,
-        "encoder": pl.String,
-        "cells": pl.Int64,
-        "sign_agreement": pl.Float64,
-        "significant_cells": pl.Int64,
-        "sign_agreement_significant": pl.Float64,
-        "pearson_r": pl.Float64,
-    },
-    "level_agreement": {
-        "study": pl.String,
-        "encoder": pl.String,
-        "term": pl.String,
-        "contrast": pl.String,
-        "cells": pl.Int64,
-        "sign_agreement": pl.Float64,
-        "pearson_r": pl.Float64,
-        "pairwise_significant": pl.Int64,
-        "retained": pl.Int64,
-        "retained_share": pl.Float64,
-    },
-    "output_length": {
-        "study": pl.String,
-        "model": pl.String,
-        "temperature": pl.String,
-        "draws": pl.Int64,
-        "texts": pl.Int64,
-        "words": pl.Int64,
-        "mean_words": pl.Float64,
-        "truncated": pl.Int64,
-        "truncated_share": pl.Float64,
-        "empty": pl.Int64,
-        "empty_share": pl.Float64,
-    },
-    "over_long": {
-        "study": pl.String,
-        "model": pl.String,
-        "encoder": pl.String,
-        "texts": pl.Int64,
-        "over_long": pl.Int64,
-    },
-    "name_selection": {
-        "study": pl.String,
-        "match": pl.String,
-        "list": pl.String,
-        "group": pl.String,
-        "names": pl.Int64,
-        "fewest": pl.Float64,
-        "median": pl.Float64,
-        "most": pl.Float64,
-        "flagged": pl.Int64,
-        "reference": pl.String,
-        "overlap": pl.Float64,
-    },
-}
-"""Columns of each CSV file; `mean_cosine` has the study's factors as well."""
 
 _IN_GRID_ORDER = [
     pl.col("temperature").cast(pl.Float64),
@@ -181,7 +42,8 @@ def mean_cosine_by_group(similarity: pl.DataFrame, design: Design) -> pl.DataFra
     similarity: a row a text. A group is a combination of the factors' levels; texts are compared
     inside one block x group only, so that the mean of a group is sum(cosine_sum) / sum(n_mates),
     every pair standing twice in both. It is null where there is no pair.
-    Returns temperature, top_p, the factors, mean_cosine, texts, pairs.
+    Returns temperature, top_p, the factors, mean_cosine, texts, pairs, fewest_texts (in the block
+    that has fewest).
     """
     factors = [factor.name for factor in design.factors]
     ranks = [
@@ -191,17 +53,24 @@ def mean_cosine_by_group(similarity: pl.DataFrame, design: Design) -> pl.DataFra
         for factor in design.factors
     ]
     mates = pl.col("n_mates").cast(pl.Int64).sum()
+    in_block = pl.col(design.block).value_counts().struct.field("count")
+    every_block = pl.col(design.block).n_unique() >= len(design.blocks)
     means = (
         similarity.group_by(["temperature", "top_p", *factors], maintain_order=True)
         .agg(
             pl.when(mates > 0).then(pl.col("cosine_sum").sum() / mates).alias("mean_cosine"),
             pl.len().cast(pl.Int64).alias("texts"),
             (mates // 2).alias("pairs"),
+            pl.when(every_block)
+            .then(in_block.min())
+            .otherwise(0)
+            .cast(pl.Int64)
+            .alias("fewest_texts"),
         )
         .with_columns(ranks)
     )
     return _in_grid_order(means, *(f"rank {name}" for name in factors)).select(
-        "temperature", "top_p", *factors, "mean_cosine", "texts", "pairs"
+        "temperature", "top_p", *factors, "mean_cosine", "texts", "pairs", "fewest_texts"
     )
 
 
@@ -360,29 +229,44 @@ def _average_each_encoder(means: pl.DataFrame, design: Design) -> pl.DataFrame:
     )
 
 
+def collect_diversity(paths: Iterable[Path]) -> pl.DataFrame:
+    """Read tables of diversity and average each group's values over its blocks, in their order."""
+    averages = []
+    for path in paths:
+        metadata = read_metadata(path)
+        averaged = average_diversity(
+            read_table(path, DIVERSITY), Design.from_json(metadata["design"])
+        )
+        averages.append(_labelled(averaged, study=metadata["study"], model=metadata["model"]))
+    return _joined(averages, "diversity")
+
+
 def collect_tables(
-    fits: Sequence[Path],
+    adjusted: Sequence[Path],
     similarity: Sequence[Path],
     counts: Sequence[Path],
     stimuli: Sequence[Path] = (),
+    diversity: Sequence[Path] = (),
 ) -> dict[str, pl.DataFrame]:
     """Read the stages' tables of all studies and models, and make the page's tables of them.
 
     Rows keep the order of the files. Returns every table of `SCHEMAS`.
     """
-    paths = [*fits, *similarity]
-    metadata = [read_metadata(path) for path in paths]
+    metadata = [read_metadata(path) for path in [*adjusted, *similarity]]
     designs = {str(each["study"]): Design.from_json(each["design"]) for each in metadata}
-    all_fits = _joined((read_table(path, FITS) for path in fits), "fits")
+    all_fits = _joined((read_table(path, ADJUSTED) for path in adjusted), "fits")
+    main = all_fits.filter(pl.col("analysis") == "main")
     means, cells = collect_means(similarity), collect_counts(counts)
     selections = [(each["study"], each.get("selection")) for each in map(read_metadata, stimuli)]
     made = {
-        "signals": _of_studies(all_fits, designs, comparisons.tabulate_signals),
-        "default_estimates": _of_studies(all_fits, designs, comparisons.tabulate_default),
-        "temperature_estimates": _of_studies(all_fits, designs, comparisons.average_by_temperature),
+        "signals": _of_studies(main, designs, comparisons.tabulate_signals),
+        "default_estimates": _of_studies(main, designs, comparisons.tabulate_default),
+        "temperature_estimates": _of_studies(main, designs, comparisons.average_by_temperature),
         "temperature_cosine": _of_studies(means, designs, _average_each_encoder),
-        "encoder_agreement": _of_studies(all_fits, designs, comparisons.compare_encoders),
-        "level_agreement": _of_studies(all_fits, designs, comparisons.compare_levels),
+        "encoder_agreement": _of_studies(main, designs, comparisons.compare_encoders),
+        "level_agreement": _of_studies(main, designs, comparisons.compare_levels),
+        "sensitivity": _of_studies(all_fits, designs, set_beside_main),
+        "diversity_estimates": _of_studies(all_fits, designs, list_diversity),
         "output_length": [
             _labelled(measure_lengths(part), study=str(study))
             for (study,), part in cells.partition_by(
@@ -401,6 +285,7 @@ def collect_tables(
         "mean_cosine": means,
         "draw_counts": cells,
         "determinism": _joined([measure_determinism(cells)], "determinism"),
+        "diversity": collect_diversity(diversity),
         **{name: _joined(parts, name) for name, parts in made.items()},
     }
 

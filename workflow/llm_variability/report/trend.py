@@ -25,8 +25,9 @@ def _lines(part: pl.DataFrame) -> dict[str, Line]:
 def draw_trend(averages: pl.DataFrame, models: list[str], level: str, encoder: str) -> Figure:
     """Draw the mean estimate of each main contrast against temperature.
 
-    averages: as `average_by_temperature` gives them, of one encoder and level. models: all of the
-    study, so that a model has the same look in each of its figures.
+    averages: as `average_by_temperature` gives them, of one encoder and level, in one coding (both
+    scopes of the text level have the same estimates). models: all of the study, so that a model
+    has the same look in each of its figures.
     """
     title = "Mean β by temperature"
     with figure_style():

@@ -56,6 +56,11 @@ def p_text(p_value: float, bound: float = 0.05) -> str:
     return f"p = {text.removeprefix('0')}"
 
 
+def p_number(p_value: float, bound: float = 0.05) -> str:
+    """Write a p-value where `p` stands before it already: `< .001`, `.043`."""
+    return p_text(p_value, bound).removeprefix("p ").removeprefix("= ")
+
+
 def quantity(count: int, noun: str, plural: str | None = None) -> str:
     """Write a count with its noun: `1 draw`, `5,200 draws`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

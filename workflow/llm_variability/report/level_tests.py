@@ -1,0 +1,161 @@
+"""The tests that the report tells of: a level with its scope, and how its terms are to be read.
+
+Why these and how well they keep their level: docs/inference.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from llm_variability.tables import Design
+
+FORMATS_FIXED, FORMATS_RANDOM = "formats fixed", "formats random"
+"""As the fits have them; the rules read this module, so it imports no more than they need."""
+
+PUBLISHED = "treatment"
+"""The coding of whatever is compared with the paper."""
+
+
+@dataclass(frozen=True)
+class LevelTest:
+    """One way to test a contrast.
+
+    key: in the names of files. label: for people. claim: what a finding of it is about.
+    note: what figures say of it, with room for the block's name. caution: a sentence on how far to
+    trust its p-values. method: two sentences on how it is computed.
+    """
+
+    key: str
+    level: str
+    scope: str | None
+    label: str
+    claim: str
+    note: str
+    caution: str
+    method: str
+
+
+TEXT_FIXED = LevelTest(
+    "text-fixed",
+    "text",
+    FORMATS_FIXED,
+    "text level, formats fixed",
+    "in these formats",
+    "texts drawn anew",
+    "It holds for the formats of this study, and says nothing of others.",
+    "Each group's mean cosine is averaged over the formats; standard errors come from deleting one"
+    " text (one name, in a study of names) at a time. t has Satterthwaite's degrees of freedom.",
+)
+TEXT_RANDOM = LevelTest(
+    "text-random",
+    "text",
+    FORMATS_RANDOM,
+    "text level, formats random",
+    "in such formats",
+    "{block}s drawn anew",
+    "It holds for formats like these, if they may pass for a sample; few formats give wide"
+    " intervals.",
+    "The same estimate; its standard error is the spread of the contrast over the J formats,"
+    " divided by the root of J. t has J - 1 degrees of freedom (for names more, since what names"
+    " do to all formats alike is added).",
+)
+CELL = LevelTest(
+    "cell",
+    "cell",
+    None,
+    "cell level",
+    "on cell means",
+    "one observation a group × {block} mean",
+    "As published; it takes all contrasts to differ between formats by the same amount, and does"
+    " not know that the same names stand in every format.",
+    "A mixed model of the mean cosine of each group and format, with a random intercept of formats"
+    " (appendix J of the paper). Its β is in standard deviations of these means, so it is larger"
+    " than the others.",
+)
+PAIRWISE = LevelTest(
+    "pairwise",
+    "pairwise",
+    None,
+    "pairwise level",
+    "on pairs",
+    "as if pairs were independent: p far too small",
+    "A text stands in many pairs, so these p-values are far too small: compare them with published"
+    " tables, and never report them.",
+    "The published mixed model: every pair of texts is one observation, with a random intercept of"
+    " formats. Pairs are taken for independent, which they are not: estimates stand, p-values do"
+    " not.",
+)
+LEVEL_TESTS = (TEXT_FIXED, TEXT_RANDOM, CELL, PAIRWISE)
+"""In the order of the page: those whose p-values can be relied on come first."""
+
+TEXT_TESTS = (TEXT_FIXED, TEXT_RANDOM)
+"""Those whose figures the page holds under every encoder; of further encoders the others are files,
+or a page of many models would be too large for a browser."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What one heatmap shows: a test, in the published coding or in that of marginal contrasts."""
+
+    test: LevelTest
+    codings: tuple[str, ...] = (PUBLISHED,)
+
+    @property
+    def is_marginal(self) -> bool:
+        return PUBLISHED not in self.codings
+
+    @property
+    def key(self) -> str:
+        return f"{self.test.key}-marginal" if self.is_marginal else self.test.key
+
+    @property
+    def label(self) -> str:
+        return f"{self.test.label}, marginal" if self.is_marginal else self.test.label
+
+    def rows(self) -> pl.Expr:
+        """Tell its rows in a table with level, scope and coding, those without a fit too."""
+        return of_test(self.test) & in_codings(self.codings)
+
+
+MARGINAL = ("marginal", "interaction")
+PUBLISHED_VIEWS = tuple(View(test) for test in LEVEL_TESTS)
+TEXT_VIEWS = tuple(View(test) for test in TEXT_TESTS)
+MARGINAL_VIEWS = tuple(View(test, MARGINAL) for test in TEXT_TESTS)
+
+
+def list_views(design: Design) -> tuple[View, ...]:
+    """List the heatmaps of a design: with one factor, marginal contrasts are the published ones."""
+    return PUBLISHED_VIEWS + (MARGINAL_VIEWS if len(design.factors) > 1 else ())
+
+
+ESTIMATE_TESTS = (TEXT_FIXED, CELL, PAIRWISE)
+"""One of each level: the scopes of the text level have the same estimates."""
+
+
+def of_test(test: LevelTest) -> pl.Expr:
+    """Tell the rows of a test in a table with level and scope."""
+    return (pl.col("level") == test.level) & pl.col("scope").eq_missing(
+        pl.lit(test.scope, pl.String)
+    )
+
+
+def in_codings(codings: Iterable[str]) -> pl.Expr:
+    """Tell the rows of some codings; a fit that could not be made has none, and is among them."""
+    return pl.col("coding").is_in(list(codings)) | pl.col("term").is_null()
+
+
+def find_test(level: str, scope: str | None) -> LevelTest:
+    """Give the test of a level and scope. Raises ValueError if there is none."""
+    for test in LEVEL_TESTS:
+        if (test.level, test.scope) == (level, scope):
+            return test
+    raise ValueError(f"level {level}, scope {scope}: no test of the report")
+
+
+def list_tests(frame: pl.DataFrame) -> list[LevelTest]:
+    """List the tests that a table with level and scope has rows of, in the page's order."""
+    found = set(frame.select("level", "scope").unique().rows())
+    return [test for test in LEVEL_TESTS if (test.level, test.scope) in found]

@@ -1,0 +1,71 @@
+"""Figures of the page: which file each is, and its bytes inside the page."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from llm_variability.report.level_tests import MARGINAL_VIEWS, PUBLISHED_VIEWS
+from llm_variability.report.svg import compact_svg
+
+Context = dict[str, Any]
+ModelFigures = dict[tuple[str, str, str, str], Path]
+StudyFigures = dict[tuple[str, str], Path]
+
+KINDS = tuple(view.key for view in (*MARGINAL_VIEWS, *PUBLISHED_VIEWS)) + ("cosine",)
+"""Kinds of a model's figures, longer names first where one ends like another."""
+
+
+def locate_figures(paths: Iterable[Path]) -> ModelFigures:
+    """Find each figure by (study, model, encoder, kind) from STUDY/MODEL/ENCODER-KIND.svg.
+
+    Raises ValueError for another path, or a kind that is none of `KINDS`.
+    """
+    figures = {}
+    for path in paths:
+        kind = next((each for each in KINDS if path.stem.endswith(f"-{each}")), None)
+        if kind is None or len(path.parts) < 3 or path.suffix != ".svg":
+            raise ValueError(
+                f"{path}: a figure of the page is STUDY/MODEL/ENCODER-KIND.svg, kinds are"
+                f" {', '.join(KINDS)}"
+            )
+        encoder = path.stem.removesuffix(f"-{kind}")
+        figures[(path.parts[-3], path.parts[-2], encoder, kind)] = path
+    return figures
+
+
+def locate_study_figures(paths: Iterable[Path]) -> StudyFigures:
+    """Find each figure over all models by (study, its name without suffix) from STUDY/NAME.svg."""
+    return {(path.parts[-2], path.stem): path for path in paths}
+
+
+def relative(path: Path, output: Path) -> str:
+    """Give the link from the page to a file."""
+    return Path(os.path.relpath(path, output.parent)).as_posix()
+
+
+def embed(path: Path | None, alt: str, output: Path, *, inside: bool = True) -> Context | None:
+    """Give a figure's bytes as a data URI, its words, and links to its files; None without one.
+
+    inside: whether the page holds the figure; else it has the links alone.
+    """
+    if path is None:
+        return None
+    twins = [path.with_suffix(suffix) for suffix in (".svg", ".pdf", ".png")]
+    return {
+        "uri": _data_uri(path) if inside else None,
+        "alt": alt,
+        "downloads": [
+            {"name": twin.suffix[1:].upper(), "href": relative(twin, output)}
+            for twin in twins
+            if twin.exists()
+        ],
+    }
+
+
+def _data_uri(path: Path) -> str:
+    drawn = compact_svg(path.read_text(encoding="utf-8"))
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode('utf-8')).decode('ascii')}"

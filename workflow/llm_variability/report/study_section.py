@@ -1,0 +1,294 @@
+"""What the page says of one study over all its models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from llm_variability.config import GREEDY
+from llm_variability.report import alarms, findings, sections, statements
+from llm_variability.report.contrasts import Contrast, is_anchor, list_contrasts, reference_note
+from llm_variability.report.diversity_section import arrange_diversity
+from llm_variability.report.level_tests import (
+    ESTIMATE_TESTS,
+    PUBLISHED,
+    TEXT_TESTS,
+    LevelTest,
+    list_tests,
+    of_test,
+)
+from llm_variability.report.model_section import Signals, arrange_examples, build_model
+from llm_variability.report.pictures import Context, ModelFigures, StudyFigures, embed
+from llm_variability.report.robustness_section import arrange_robustness
+from llm_variability.report.wording import anchor, percent, quantity, show_text
+from llm_variability.tables import STATUSES, STIMULI, Design, read_metadata, read_table
+
+
+def _count_rows(cells: pl.DataFrame) -> list[Context]:
+    rows = []
+    for cell in cells.iter_rows(named=True):
+        found = alarms.find_alarms(cell)
+        draws = cell["draws"]
+        rows.append(
+            {
+                "model": cell["model"],
+                "cell": cell["cell"],
+                "draws": f"{draws:,}",
+                "statuses": [
+                    {
+                        "count": f"{cell[status]:,}",
+                        "share": percent(cell[status] / draws)
+                        if status != "ok" and cell[status]
+                        else "",
+                        "alarm": status in found,
+                    }
+                    for status in STATUSES
+                ],
+                "distinct": f"{cell['distinct_texts']:,}",
+                "identical": f"{cell['identical_prompts']:,} of {cell['repeated_prompts']:,}"
+                if cell["repeated_prompts"]
+                else "–",
+                "identical_alarm": "identical" in found,
+                "tokens": f"{cell['completion_tokens']:,}",
+            }
+        )
+    return rows
+
+
+def _signal_tables(
+    fits: pl.DataFrame, contrasts: list[Contrast], tests: list[LevelTest], signals: Signals
+) -> list[Context]:
+    """For each encoder, a row a model and contrast of the published coding."""
+    tables: dict[str, list[Context]] = {}
+    for measure, model in fits.select("measure", "model").unique(maintain_order=True).iter_rows():
+        for contrast in contrasts:
+            found = [
+                signals.get((measure, model, test.key, PUBLISHED, contrast.term)) for test in tests
+            ]
+            if any(found):
+                row = {"model": model, "contrast": contrast, "signals": found}
+                tables.setdefault(measure, []).append(row)
+    return [{"encoder": encoder, "rows": rows} for encoder, rows in tables.items()]
+
+
+def _headline(
+    fits: pl.DataFrame,
+    default: pl.DataFrame,
+    contrasts: list[Contrast],
+    tests: list[LevelTest],
+    signals: Signals,
+) -> list[str]:
+    """A sentence for each main contrast of the published coding under the first encoder."""
+    if not fits.height:
+        return []
+    encoder = fits["measure"][0]
+    models = fits["model"].unique(maintain_order=True).to_list()
+    published = default.filter(pl.col("encoder") == encoder, pl.col("coding") == PUBLISHED)
+    sentences = []
+    for contrast in contrasts:
+        by_test = {
+            test: [
+                signals[key]
+                for model in models
+                if (key := (encoder, model, test.key, PUBLISHED, contrast.term)) in signals
+            ]
+            for test in tests
+        }
+        by_test = {test: found for test, found in by_test.items() if found}
+        if by_test and not contrast.is_interaction:
+            rows = published.filter(pl.col("term") == contrast.term).rows(named=True)
+            sentences.append(findings.describe_contrast(contrast, by_test, rows))
+    return sentences
+
+
+def _agreements(tables: dict[str, pl.DataFrame]) -> list[str]:
+    """A sentence on how encoders agree, and one on how levels do, as far as there are two."""
+    levels = tables["level_agreement"]
+    first = levels.filter(pl.col("encoder") == levels["encoder"].first())
+    told = (
+        statements.describe_encoders(tables["encoder_agreement"]),
+        statements.describe_levels(first),
+    )
+    return [text for text in told if text]
+
+
+def _overviews(
+    study: str,
+    encoders: list[str],
+    tests: list[LevelTest],
+    tables: dict[str, pl.DataFrame],
+    figures: StudyFigures,
+    output: Path,
+) -> list[Context]:
+    """For each encoder, the figures over all models: counts, estimates and cosines."""
+
+    def picture(name: str, caption: str, label: str = "", *, inside: bool = True) -> Context:
+        figure = embed(figures.get((study, name)), caption, output, inside=inside)
+        return {"figure": figure, "caption": caption, "label": label}
+
+    published = pl.col("coding") == PUBLISHED
+    found = []
+    for encoder in encoders:
+        signals, trends, cosines = (
+            tables[name].filter(pl.col("encoder") == encoder)
+            for name in ("signals", "temperature_estimates", "temperature_cosine")
+        )
+        found.append(
+            {
+                "encoder": encoder,
+                "anchor": anchor("study", study, "all", encoder),
+                "signals": [
+                    picture(
+                        f"{encoder}-{test.key}-signals",
+                        statements.describe_signals(
+                            signals.filter(of_test(test), published), test, encoder
+                        ),
+                        test.label,
+                        inside=encoder == encoders[0] or test in TEXT_TESTS,
+                    )
+                    for test in tests
+                ],
+                "trends": [
+                    picture(
+                        f"{encoder}-{test.level}-trend",
+                        statements.describe_trend(
+                            trends.filter(of_test(test), published), test.level, encoder
+                        ),
+                        f"{test.level} level",
+                        inside=encoder == encoders[0] or test in TEXT_TESTS,
+                    )
+                    for test in ESTIMATE_TESTS
+                    if test in tests
+                ],
+                "cosine": picture(
+                    f"{encoder}-cosine", statements.describe_models_cosine(cosines, encoder)
+                ),
+            }
+        )
+    return found
+
+
+def _lengths(study: str, lengths: pl.DataFrame, figures: StudyFigures, output: Path) -> Context:
+    caption = statements.describe_lengths(lengths)
+    return {
+        "figure": embed(figures.get((study, "output_length")), caption, output),
+        "caption": caption,
+        "table": sections.arrange_lengths(lengths),
+    }
+
+
+def _further_alarms(
+    tables: dict[str, pl.DataFrame], draws: dict[str, Path], design: Design
+) -> list[str]:
+    return [
+        *alarms.describe_few_texts(tables["mean_cosine"], design),
+        *statements.describe_over_long(tables["over_long"]),
+        *(
+            text
+            for model, path in draws.items()
+            for text in statements.describe_ignored_arguments(
+                model, read_metadata(path).get("sessions", ())
+            )
+        ),
+        *(
+            findings.describe_determinism(row)
+            for row in tables["determinism"].iter_rows(named=True)
+            if row["varying_prompts"]
+        ),
+    ]
+
+
+def build_study(
+    study: str,
+    tables: dict[str, pl.DataFrame],
+    figures: ModelFigures,
+    study_figures: StudyFigures,
+    stimuli_path: Path,
+    draws: dict[str, Path],
+    output: Path,
+) -> Context:
+    """Gather what the page says of one study.
+
+    tables: the page's tables. draws: a draws table of each model.
+    """
+    design = Design.from_json(read_metadata(stimuli_path)["design"])
+    stimuli = read_table(stimuli_path, STIMULI)
+    tables = {name: table.filter(pl.col("study") == study) for name, table in tables.items()}
+    failures = alarms.list_failures(tables["fits"], design)
+    fits = tables["fits"].filter(pl.col("analysis") == "main")
+    tables["fits"] = fits
+    cells, default, lengths = (
+        tables[name] for name in ("draw_counts", "default_estimates", "output_length")
+    )
+    tests = list_tests(fits)
+    contrasts = list_contrasts(fits["term"], design)
+    models = list(dict.fromkeys([*cells["model"], *fits["model"]]))
+    encoders = list(dict.fromkeys([*fits["measure"], *tables["mean_cosine"]["encoder"]]))
+    signals = findings.read_signals(tables["signals"])
+    setting = sections.find_setting(default)
+    primary = pl.col("encoder") == (encoders[0] if encoders else "")
+    return {
+        "name": study,
+        "anchor": anchor("study", study),
+        "draws_sentence": findings.describe_draws(cells) if cells.height else "No draws were made.",
+        "headline": _headline(fits, default, contrasts, tests, signals),
+        "agreements": _agreements(tables),
+        "primary_encoder": fits["measure"][0] if fits.height else "",
+        "design": design,
+        "prompts": quantity(stimuli.height, "prompt"),
+        "example_prompt": show_text(stimuli["prompt"][0]) if stimuli.height else "",
+        "greedy_note": design.greedy_is_anchor and (cells["temperature"] == GREEDY).any(),
+        "reference": reference_note(design),
+        "factors": " × ".join(factor.name for factor in design.factors),
+        "has_interaction": any(contrast.is_interaction for contrast in contrasts),
+        "tests": tests,
+        "signals": _signal_tables(fits, contrasts, tests, signals),
+        "overviews": _overviews(study, encoders, tests, tables, study_figures, output),
+        "default": sections.arrange_default(default, contrasts, models),
+        "robustness": arrange_robustness(
+            tables["sensitivity"].filter(primary, ~is_anchor(design)),
+            default.filter(primary),
+            setting,
+            contrasts,
+            models,
+        ),
+        "diversity": arrange_diversity(
+            tables["diversity"],
+            tables["diversity_estimates"],
+            design,
+            setting,
+            contrasts,
+            models,
+        ),
+        "encoder_agreement": sections.arrange_encoder_agreement(tables["encoder_agreement"]),
+        "level_agreement": sections.arrange_level_agreement(tables["level_agreement"]),
+        "selection": sections.arrange_selection(tables["name_selection"]),
+        "members": sections.list_members(stimuli, design),
+        "lengths": _lengths(study, lengths, study_figures, output),
+        "draws_repeat": design.unit is None or bool(cells["repeated_prompts"].sum()),
+        "models": [
+            build_model(
+                study,
+                model,
+                tables,
+                signals,
+                design,
+                figures,
+                arrange_examples(draws[model], stimuli, design) if model in draws else None,
+                output,
+            )
+            for model in models
+        ],
+        "counts": _count_rows(cells),
+        "alarms": list(alarms.describe_alarms(cells)),
+        "alarms_in_short": list(alarms.summarise_alarms(cells)),
+        "further_alarms": _further_alarms(tables, draws, design),
+        "determinism": [
+            findings.describe_determinism(row)
+            for row in tables["determinism"].iter_rows(named=True)
+            if row["repeated_prompts"] or design.unit is None
+        ],
+        "failures": [each for each in failures if each["analysis"] == "main"],
+        "other_failures": [each for each in failures if each["analysis"] != "main"],
+    }
