@@ -366,8 +366,8 @@ def test_unknown_backend_is_refused() -> None:
 
 def run_stage(tmp_path: Path, *options: str) -> subprocess.CompletedProcess:
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-m", "llm_variability.fits", "--study", "labels"]
-    command += ["--model", "tiny", "--measure", "mini", "--log", str(tmp_path / "log.txt")]
+    command = [sys.executable, "-m", "llm_variability.fits", "--log", str(tmp_path / "log.txt")]
+    command += ["fit", "--study", "labels", "--model", "tiny", "--measure", "mini"]
     command += ["--similarity", str(tmp_path / "in.parquet")]
     command += ["--output", str(tmp_path / "out.parquet"), *options]
     return subprocess.run(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
+from llm_variability.fits.__main__ import main
 from llm_variability.fits.multiplicity import FAMILIES, adjust_p_values
-from llm_variability.tables import ADJUSTED, FITS
+from llm_variability.tables import (
+    ADJUSTED,
+    FITS,
+    Design,
+    Factor,
+    read_metadata,
+    read_table,
+    write_table,
+)
 
 
 def make_fits(p_values: list[float | None], **columns: list[object] | object) -> pl.DataFrame:
@@ -137,3 +149,39 @@ def test_unknown_family() -> None:
     with pytest.raises(ValueError, match="family: 'grid' is none of study, model, setting"):
         adjust_p_values(make_fits([0.5]), "grid")
     assert set(FAMILIES) == {"study", "model", "setting"}
+
+
+def write_fits(path: Path, study: str, model: str, p_values: list[float | None]) -> None:
+    design = Design("format", (Factor("race", ("x", "y"), "x"),))
+    fits = make_fits(p_values, study=study, model=model)
+    write_table(fits, path, FITS, {"study": study, "design": design.to_json()})
+
+
+def adjust(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
+    files = [str(path) for path in paths[:-1]]
+    command = ["", "adjust", "--family", "study", "--fits", *files, "--output", str(paths[-1])]
+    monkeypatch.setattr(sys, "argv", command)
+    main()
+
+
+def test_command_adjusts_over_all_models_of_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for model, p in (("a", 0.01), ("b", 0.04)):
+        write_fits(tmp_path / f"{model}.parquet", "labels", model, [p])
+    output = tmp_path / "adjusted.parquet"
+    adjust(monkeypatch, tmp_path / "a.parquet", tmp_path / "b.parquet", output)
+    assert read_table(output, ADJUSTED)["p_holm"].to_list() == [0.02, 0.04]
+    assert read_metadata(output)["family"] == "study"
+
+
+def test_command_refuses_fits_of_several_studies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for study in ("labels", "names"):
+        write_fits(tmp_path / f"{study}.parquet", study, "a", [0.01])
+    paths = [tmp_path / f"{name}.parquet" for name in ("labels", "names", "adjusted")]
+    with pytest.raises(SystemExit):
+        adjust(monkeypatch, *paths)
+    assert "fits of several studies: labels, names" in caplog.text
+    assert not paths[-1].exists()

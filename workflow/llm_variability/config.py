@@ -518,7 +518,8 @@ class Sensitivity(_Section):
     permutations: Whole = Field(
         default=999,
         ge=99,
-        description="Random permutations of the test of equal dispersion (default: 999).",
+        description="Random permutations of the test of equal dispersion (default: 999). No p value"
+        " is below 1 / (permutations + 1), so small adjusted ones take more.",
         json_schema_extra={"allowed": "a whole number of at least 99"},
     )
 

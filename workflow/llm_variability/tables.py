@@ -202,11 +202,15 @@ FITS = Table(
         "coding": Column(
             pl.String,
             "treatment (other factors at their reference, as published), marginal (averaged over"
-            " them) or interaction; null where there is no estimate",
+            " them) or interaction; null for what is no contrast of group means",
             nullable=True,
         ),
         "term": Column(pl.String, "fixed effect, as in race[Asian]:gender[woman]", nullable=True),
-        "estimate": Column(pl.Float64, "in standard deviations of the outcome", nullable=True),
+        "estimate": Column(
+            pl.Float64,
+            "in standard deviations of the outcome (a slope: of that by word)",
+            nullable=True,
+        ),
         "std_error": Column(pl.Float64, "standard error of the estimate", nullable=True),
         "df": Column(pl.Float64, "degrees of freedom; null: normal approximation", nullable=True),
         "statistic": Column(pl.Float64, "estimate / std_error", nullable=True),
