@@ -619,6 +619,7 @@ def test_the_command_writes_every_file_and_prints_the_summary(
         "estimates.csv",
         "mean_cosine.csv",
         "comparison.csv",
+        "levels.csv",
         "comparison.svg",
         "comparison.png",
         "comparison.pdf",

@@ -4,7 +4,7 @@ REQUIRED INPUTS: the file of `validation.texts`, or else github.com
                  {RESULTS}/encoders/{encoder}.json
 OUTPUTS:         {RESULTS}/validation/lee2024/texts.parquet
                  {RESULTS}/validation/lee2024/{encoder}/embeddings.parquet
-                 {RESULTS}/validation/lee2024/{encoder}/{estimates,mean_cosine,comparison}.csv
+                 {RESULTS}/validation/lee2024/{encoder}/{estimates,mean_cosine,comparison,levels}.csv
                  {RESULTS}/validation/lee2024/{encoder}/comparison.{svg,png,pdf}
                  {RESULTS}/validation/lee2024/{encoder}/summary.txt
 
@@ -12,6 +12,7 @@ Every text is embedded once; samples are drawn from the vectors.
 """
 
 from llm_variability.similarity import EMBED_VERSION
+from llm_variability.validation import TEXTS_VERSION
 from llm_variability.validation import VERSION as VALIDATION_VERSION
 
 VALIDATED_ENCODER = settings.validation.encoder or next(iter(settings.encoders))
@@ -32,7 +33,7 @@ rule fetch_lee2024:
     conda:
         ENVIRONMENT
     params:
-        version=VALIDATION_VERSION,
+        version=TEXTS_VERSION,
     shell:
         """
         python -m llm_variability.validation \
@@ -61,7 +62,7 @@ rule embed_lee2024:
     params:
         encoder=VALIDATED_ENCODER,
         settings=settings.encoders[VALIDATED_ENCODER].to_json(),
-        version=[VALIDATION_VERSION, EMBED_VERSION],
+        version=[TEXTS_VERSION, EMBED_VERSION],
     shell:
         """
         python -m llm_variability.validation \
@@ -99,6 +100,12 @@ rule validate_lee2024:
             caption="../report/validation_estimates.rst",
             category="Validation",
             labels={"encoder": VALIDATED_ENCODER, "result": "mixed models"},
+        ),
+        levels=report(
+            f"{LEE2024_RESULTS}/levels.csv",
+            caption="../report/validation_levels.rst",
+            category="Validation",
+            labels={"encoder": VALIDATED_ENCODER, "result": "levels of inference"},
         ),
         mean_cosine=f"{LEE2024_RESULTS}/mean_cosine.csv",
         summary=f"{LEE2024_RESULTS}/summary.txt",

@@ -1,10 +1,12 @@
-"""python -m llm_variability.validation fetch|embed|compare ...: published texts and values."""
+"""python -m llm_variability.validation fetch|embed|compare|levels: published texts and values."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
+
+import polars as pl
 
 from llm_variability.config import Encoder
 from llm_variability.fits.fit_table import BACKENDS
@@ -32,6 +34,7 @@ from llm_variability.validation.lee2024 import (
     label_design,
     read_local,
 )
+from llm_variability.validation.levels import describe_levels, fit_levels, tabulate_levels
 from llm_variability.validation.sampling import measure_samples, number_texts
 
 
@@ -86,27 +89,38 @@ def compare(arguments: argparse.Namespace) -> None:
     texts = number_texts(read_table(arguments.texts, TEXTS))
     table = read_table(arguments.embeddings, EMBEDDINGS)
     encoder = read_metadata(arguments.embeddings)["encoder"]
+    vectors, design = stack_vectors(table), label_design(texts)
+    rows_of = {text_hash: row for row, text_hash in enumerate(table["text_hash"])}
     estimates, means = measure_samples(
         texts,
-        stack_vectors(table),
-        {text_hash: row for row, text_hash in enumerate(table["text_hash"])},
-        label_design(texts),
+        vectors,
+        rows_of,
+        design,
         per_cell=arguments.per_cell,
         seeds=arguments.seeds,
         encoder=encoder,
         backend=arguments.backend,
     )
+    levels = fit_levels(texts, vectors, rows_of, design, encoder=encoder, backend=arguments.backend)
     comparison = compare_published(estimates, means)
     folder: Path = arguments.outdir
     folder.mkdir(parents=True, exist_ok=True)
     estimates.write_csv(folder / "estimates.csv")
     means.write_csv(folder / "mean_cosine.csv")
     comparison.write_csv(folder / "comparison.csv")
+    levels.write_csv(folder / "levels.csv")
     figure = draw_comparison(estimates, means, encoder=encoder, per_cell=arguments.per_cell)
     save_figure(figure, folder / "comparison", "GPT-3.5 texts of Lee et al. 2024")
-    summary = summarise(comparison, estimates, _describe(arguments, len(texts)))
+    described = summarise(comparison, estimates, _describe(arguments, len(texts)))
+    summary = f"{described}\n{describe_levels(levels)}"
     (folder / "summary.txt").write_text(summary, encoding="utf-8")
     print(summary)
+
+
+def print_levels(arguments: argparse.Namespace) -> None:
+    """Print the p-values of one or several encoders as Markdown."""
+    found = {path.parent.name: pl.read_csv(path) for path in arguments.files}
+    print(tabulate_levels(found), end="")
 
 
 def main() -> None:
@@ -133,6 +147,9 @@ def main() -> None:
     step.add_argument("--seeds", required=True, type=int, nargs="+")
     step.add_argument("--backend", choices=BACKENDS, default="profile", help="who fits")
     step.add_argument("--outdir", required=True, type=Path)
+    step = steps.add_parser("levels")
+    step.set_defaults(run=print_levels)
+    step.add_argument("files", type=Path, nargs="+", help="levels.csv of each encoder")
     arguments = parser.parse_args()
     with stage_log(arguments.log):
         arguments.run(arguments)

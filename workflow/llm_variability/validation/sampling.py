@@ -90,6 +90,19 @@ def sample_texts(numbered: pl.DataFrame, per_cell: int, seed: int) -> pl.DataFra
     return pl.concat(chosen)
 
 
+def summarise_texts(
+    texts: pl.DataFrame, vectors: np.ndarray, rows_of: dict[str, int], design: Design
+) -> pl.DataFrame:
+    """Compare numbered texts as those of one setting: a SIMILARITY table.
+
+    vectors: (m, d), a row a distinct text; rows_of: from text hash to row.
+    """
+    # The authors sent neither temperature nor top-p, so the service's defaults hold: 1 and 1.
+    return summarise_similarity(texts, vectors, rows_of, design.group).with_columns(
+        temperature=pl.lit("1.0"), top_p=pl.lit("1.0")
+    )
+
+
 def measure_texts(
     texts: pl.DataFrame,
     vectors: np.ndarray,
@@ -106,10 +119,7 @@ def measure_texts(
     (race, mean_cosine, n_pairs).
     Raises ConfigError if a model has no fit.
     """
-    # The authors sent neither temperature nor top-p, so the service's defaults hold: 1 and 1.
-    similarity = summarise_similarity(texts, vectors, rows_of, design.group).with_columns(
-        temperature=pl.lit("1.0"), top_p=pl.lit("1.0")
-    )
+    similarity = summarise_texts(texts, vectors, rows_of, design)
     fits = fit_settings(
         similarity,
         design,
