@@ -1,8 +1,9 @@
 """How long the measures of diversity take, and how well their tests keep their level.
 
-    python benchmarks/diversity.py time [--repeats 3]
-    python benchmarks/diversity.py level [--studies 2000] [--texts 50] [--formats 4]
-    python benchmarks/diversity.py level --published FILE [--studies 1000]
+    python benchmarks/diversity.py time [--published FILE] [--repeats 3]
+    python benchmarks/diversity.py level --design labels|names [--studies 1000] [--texts 50]
+    python benchmarks/diversity.py level --published FILE [--studies 400]
+    python benchmarks/diversity.py estimates --published FILE [--texts 50]
 
 `time` measures one setting of 13 formats x 8 groups x 50 texts of about 40 words. `level` draws
 studies in which two groups have the same distribution of texts in every format, and prints for each
@@ -12,7 +13,7 @@ Its texts are made of stock phrases and of words with Zipf's frequencies; texts 
 they take the phrases, and names keep half of that from format to format. For the probability of
 differentiation each text is one word. `--published` takes texts of a Parquet file (format, race,
 gender, text) in place of made ones: both groups from one format x race x gender, 50 texts each,
-without replacement, in all formats of the file.
+without replacement, in all formats of the file. `estimates` prints the contrasts of such a file.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from llm_variability.diversity.estimates import measure_lexical, vendi_of
+from llm_variability.diversity.estimates import (
+    LEXICAL,
+    fit_measures,
+    measure_lexical,
+    vendi_of,
+)
 from llm_variability.diversity.groups import Groups, cut_groups
 from llm_variability.diversity.lexical import (
     measure_compression,
@@ -180,41 +187,66 @@ def print_levels(studies: Iterator[tuple[Design, dict[str, MeasuredSetting]]]) -
         print(f"{measure}: {count // len(SCOPES)} studies without variance")
 
 
-def time_setting(repeats: int) -> None:
-    """Print the seconds that one setting of the published size takes, the best of the repeats."""
-    random = np.random.default_rng(SEED)
-    races, genders = ("White", "African", "Asian", "Hispanic"), ("man", "woman")
-    factors = (Factor("race", races, "White"), Factor("gender", genders, "man"))
-    formats = {f"format {i}": Language(random) for i in range(13)}
-    design = Design("format", factors, blocks=tuple(formats))
-    rows = [
-        (name, race, gender, language.write(random, random.beta(2, 2)), replicate, "p")
-        for name, language in formats.items()
-        for race in races
-        for gender in genders
-        for replicate in range(50)
-    ]
-    columns = ["format", "race", "gender", "text", "replicate", "prompt_id"]
-    draws = pl.DataFrame(rows, schema=columns, orient="row").with_row_index("row")
-    vectors = random.normal(size=(draws.height, 384)).astype(np.float32)
+RACES, GENDERS = ("White", "African", "Asian", "Hispanic"), ("man", "woman")
+
+
+def make_setting(published: Path | None, texts: int) -> tuple[pl.DataFrame, Design]:
+    """Give one setting's texts, made or the first of each published group, and their design."""
+    columns = ["format", "race", "gender", "text", "replicate"]
+    if published is None:
+        random = np.random.default_rng(SEED)
+        formats = {f"format {i}": Language(random) for i in range(13)}
+        rows = [
+            (name, race, gender, language.write(random, random.beta(2, 2)), replicate)
+            for name, language in formats.items()
+            for race, gender, replicate in product(RACES, GENDERS, range(texts))
+        ]
+        draws = pl.DataFrame(rows, schema=columns, orient="row")
+    else:
+        found = pl.read_parquet(published)
+        number = pl.int_range(pl.len()).over("format", "race", "gender")
+        draws = found.with_columns(replicate=number).filter(pl.col("replicate") < texts)
+    factors = (Factor("race", RACES, "White"), Factor("gender", GENDERS, "man"))
+    design = Design("format", factors, blocks=tuple(sorted(draws["format"].unique())))
+    return draws.with_columns(prompt_id=pl.lit("p")).with_row_index("row"), design
+
+
+def print_estimates(published: Path, texts: int) -> None:
+    """Print the contrasts of the published texts, averaged over the other factor."""
+    draws, design = make_setting(published, texts)
+    settings = {("1.0", "1.0"): measure_lexical(cut_groups(draws, design))}
+    fits = fit_measures(settings, design, study="s", model="m", measures=LEXICAL)
+    print("| measure | contrast | estimate | p, formats fixed | p, formats random |")
+    print("|---|---|---|---|---|")
+    marginal = fits.filter(pl.col("coding") == "marginal")
+    for (measure, term), rows in marginal.group_by("measure", "term", maintain_order=True):
+        p = dict(zip(rows["scope"], rows["p_value"], strict=True))
+        shown = " | ".join(f"{p[scope]:.3f}" for scope in SCOPES)
+        print(f"| {measure} | {term} | {rows['estimate'][0]:.3f} | {shown} |")
+
+
+def time_setting(published: Path | None, repeats: int) -> None:
+    """Print the CPU seconds that one setting takes on one core, the best of the repeats."""
+    draws, design = make_setting(published, 50)
+    vectors = np.random.default_rng(SEED).normal(size=(draws.height, 384)).astype(np.float32)
     groups = cut_groups(draws, design)
     words = draws["text"].str.split(" ").list.len().mean()
-    print(f"{draws.height} texts of {words:.0f} words, {len(groups.texts)} groups; seconds, best")
+    print(f"{draws.height} texts of {words:.0f} words, {len(groups.texts)} groups; CPU seconds")
+    setting = measure_lexical(groups)["self-BLEU"]
     steps: dict[str, Callable[[], object]] = {
         "all lexical measures": lambda: measure_lexical(groups),
         "of that, compression ratio": lambda: _measure(groups, measure_compression),
         "Vendi score, 384 numbers a vector": lambda: vendi_of("e", vectors)(groups),
+        "all contrasts of a measure, both scopes": lambda: [
+            infer_measure(setting, design, design.blocks, scope) for scope in SCOPES
+        ],
     }
-    setting = measure_lexical(groups)["self-BLEU"]
-    steps["all contrasts of a measure, both scopes"] = lambda: [
-        infer_measure(setting, design, design.blocks, scope) for scope in SCOPES
-    ]
     for name, step in steps.items():
         best = math.inf
         for _ in range(repeats):
-            begin = time.perf_counter()
+            begin = time.process_time()
             step()
-            best = min(best, time.perf_counter() - begin)
+            best = min(best, time.process_time() - begin)
         print(f"| {name} | {best:.2f} |")
 
 
@@ -227,21 +259,26 @@ def main() -> None:
     steps = parser.add_subparsers(required=True, dest="step")
     step = steps.add_parser("time")
     step.add_argument("--repeats", type=int, default=3)
+    step.add_argument("--published", type=Path)
+    step = steps.add_parser("estimates")
+    step.add_argument("--published", type=Path, required=True)
+    step.add_argument("--texts", type=int, default=50)
     step = steps.add_parser("level")
-    step.add_argument("--studies", type=int, default=2000)
+    step.add_argument("--design", choices=("labels", "names"), default="labels")
+    step.add_argument("--studies", type=int, default=1000)
     step.add_argument("--texts", type=int, default=50)
     step.add_argument("--formats", type=int, default=4)
     step.add_argument("--published", type=Path)
     arguments = parser.parse_args()
     if arguments.step == "time":
-        time_setting(arguments.repeats)
+        time_setting(arguments.published, arguments.repeats)
+    elif arguments.step == "estimates":
+        print_estimates(arguments.published, arguments.texts)
     elif arguments.published is not None:
         print_levels(draw_published(arguments.published, arguments.studies, arguments.texts))
     else:
-        for names in (False, True):
-            print("names" if names else "labels")
-            size = arguments.studies, arguments.texts, arguments.formats
-            print_levels(draw_studies(*size, names))
+        size = arguments.studies, arguments.texts, arguments.formats
+        print_levels(draw_studies(*size, arguments.design == "names"))
 
 
 if __name__ == "__main__":
