@@ -182,3 +182,26 @@ def test_the_page_does_not_scroll_sideways_at_phone_width(page, tmp_path):
     widths = re.search(r"widths (\d+) (\d+)", dom)
     assert widths is not None, dom
     assert int(widths[1]) <= int(widths[2])
+
+
+def test_a_switch_works_without_a_script_and_from_the_keyboard(page, tmp_path):
+    # Scripts are forbidden inside the page; a frame around it does what a click would, and asks
+    # which panes are seen and whether the radio buttons can be reached by the keyboard.
+    ask = tmp_path / "ask.html"
+    ask.write_text(
+        f"<iframe id=f src='{page.as_uri()}' style='width:1000px;height:800px;border:0'></iframe>"
+        "<pre id=o></pre><script>f.onload=()=>{"
+        "const d=f.contentDocument,s=d.querySelector('.switch');"
+        "const seen=()=>[...s.querySelectorAll('.pane')].map(p=>p.offsetHeight>0?1:0).join('');"
+        "const radios=[...s.querySelectorAll('input')],told=[seen()];"
+        "radios[3].click();told.push(seen());radios[1].focus();"
+        "told.push(d.activeElement===radios[1]&&radios[1].tabIndex===0);"
+        "told.push(s.querySelectorAll('input:checked').length);"
+        "o.textContent='told '+told.join(' ')}</script>"
+    )
+    dom = run_chromium(
+        tmp_path / "profile", "--allow-file-access-from-files", "--dump-dom", ask.as_uri()
+    )
+    told = re.search(r"told (\S+) (\S+) (\S+) (\d+)", dom)
+    assert told is not None, dom
+    assert told.groups() == ("1000", "0001", "true", "1")
