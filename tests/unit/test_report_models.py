@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -414,8 +415,40 @@ def test_a_style_of_one_element_stays_there_and_one_of_several_is_shared():
     smaller = compact_svg(svg)
     assert smaller.count("fill: red") == 1
     assert smaller.count('class="s0"') == 2
-    assert 'd="M 0 0.12 L 1 1"' in smaller
+    assert 'd="M0 0.12L1 1"' in smaller
     assert '<text style="fill: blue" x="1"> a  b </text>' in smaller
+
+
+coordinates = st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+@given(st.lists(coordinates, min_size=2, max_size=8), st.booleans())
+def test_a_path_of_lines_goes_through_the_same_points_when_written_shorter(points, closed):
+    path = "M " + " L ".join(f"{x} {y}" for x, y in points) + (" z" if closed else "")
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><path d="{path}"/></svg>'
+    short = ElementTree.fromstring(compact_svg(svg))[1].attrib["d"]
+    assert short.endswith("z") == closed
+    walked: list[tuple[int, int]] = []
+    for command, rest in re.findall(r"([MLHV])([^MLHVz]*)", short):
+        numbers = [int(each) for each in rest.split()]
+        if command == "H":
+            walked.append((numbers[0], walked[-1][1]))
+        elif command == "V":
+            walked.append((walked[-1][0], numbers[0]))
+        else:
+            walked.append((numbers[0], numbers[1]))
+    assert walked == points
+
+
+def test_paths_that_differ_in_their_fill_share_the_rest_of_their_style():
+    svg = '<svg xmlns="http://www.w3.org/2000/svg">' + "".join(
+        f'<path d="M 1 1" style="fill: {fill}; stroke: #ffffff"/>'
+        for fill in ("#ff0000", "#00ff00")
+    )
+    smaller = compact_svg(f"{svg}</svg>")
+    assert smaller.count("stroke: #ffffff") == 1
+    assert 'fill="#ff0000" class="s0"' in smaller
+    assert 'fill="#00ff00" class="s0"' in smaller
 
 
 def test_a_smaller_figure_is_the_same_bytes_at_every_run():

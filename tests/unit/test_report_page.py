@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
+from llm_variability.calibration.table import SCHEMA, SHOWN_STUDIES
 from llm_variability.report.level_tests import LEVEL_TESTS
+from llm_variability.report.methods import arrange_calibration
 from llm_variability.report.model_section import choose_examples
 from llm_variability.report.pictures import locate_figures
 from llm_variability.report.provenance import (
@@ -293,6 +295,42 @@ def test_one_encoder_or_model_is_said_to_allow_no_comparison(tmp_path):
     text = Elements(inputs.make_report(tmp_path).read_text()).text
     assert "Only one encoder was used, so nothing tells how far the estimates depend on it." in text
     assert "One model was run; its mean cosine by group and temperature stands in" in text
+
+
+def calibration_file(folder: Path) -> Path:
+    """A table of rates of every test: nulls rejected in 5, 20, 70 and 2% of the studies."""
+    shared = {"design": "4 x 2 groups", "texts": 50, "scope": "formats fixed", "studies": 20_000}
+    shared |= {"contrast": "treatment race[Asian]", "slope": 0.04, "seed": 4, "version": 1}
+    rates = {"text, formats fixed": 0.05, "cell": 0.002, "pairwise": 0.7}
+    rates |= {"text, formats random": 0.003}
+    rows = [
+        shared
+        | {"study": study, "effect": effect, "test": test}
+        | {
+            "rejected": rejected,
+            "rejected_low": rejected - 0.001,
+            "rejected_high": rejected + 0.001,
+        }
+        | {"covered": 0.95, "covered_low": 0.949, "covered_high": 0.951}
+        for test, rate in rates.items()
+        for study, effect, rejected in (
+            (SHOWN_STUDIES["null"], 0.0, rate),
+            (SHOWN_STUDIES["effect"], 0.04, 0.9),
+        )
+    ]
+    path = folder / "calibration.csv"
+    pl.DataFrame(rows, schema=SCHEMA).write_csv(path)
+    return path
+
+
+def test_the_methods_show_how_often_the_tests_are_wrong_if_a_table_says_so(tmp_path):
+    shown = arrange_calibration(calibration_file(tmp_path))
+    rates = {row["test"]: (row["false_positives"], row["power"]) for row in shown["rows"]}
+    assert rates["text level, formats fixed"] == ("5%", "90%")
+    assert rates["pairwise level"] == ("70%", "90%")
+    assert [row["test"] for row in shown["rows"] if not row["keeps_level"]] == ["pairwise level"]
+    assert [row["test"] for row in shown["rows"] if row["own"]] == ["text level, formats fixed"]
+    assert arrange_calibration(None) is None
 
 
 @pytest.fixture(scope="module")

@@ -54,26 +54,17 @@ CROSSED = [
 UNCROSSED = [study for study in settings.studies if study not in CROSSED]
 
 
-def any_of(names):
-    """Match any of some names, and nothing if there are none."""
-    return "|".join(re.escape(name) for name in names) or "(?!)"
-
-
-def heatmap_files(views):
-    """Name the SVG of each view, and list the other files."""
-    stem = f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}"
-    svgs = {
-        view.key.replace("-", "_"): report(
-            f"{stem}-{view.key}.svg",
-            caption="../report/heatmap.rst",
-            category="Heatmaps",
-            subcategory="{study}",
-            labels={"model": "{model}", "encoder": "{encoder}", "test": view.label},
-        )
-        for view in views
-    }
-    others = [f"{stem}-{view.key}.{suffix}" for view in views for suffix in ("png", "pdf")]
-    return {**svgs, "others": others}
+HEATMAP = f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}"
+HEATMAPS = {
+    view: report(
+        f"{HEATMAP}-{view.key}.svg",
+        caption="../report/heatmap.rst",
+        category="Heatmaps",
+        subcategory="{study}",
+        labels={"model": "{model}", "encoder": "{encoder}", "test": view.label},
+    )
+    for view in PUBLISHED_VIEWS + MARGINAL_VIEWS
+}
 
 
 # One job draws all tests of a model and encoder, since starting one takes longer. It takes the
@@ -86,13 +77,14 @@ rule heatmap:
             otherwise=f"{RESULTS}/adjusted/{{study}}.parquet",
         ),
     output:
-        **heatmap_files(PUBLISHED_VIEWS + MARGINAL_VIEWS),
+        **{view.key.replace("-", "_"): svg for view, svg in HEATMAPS.items()},
+        others=[f"{HEATMAP}-{view.key}.{suffix}" for view in HEATMAPS for suffix in ("png", "pdf")],
     log:
         f"{RESULTS}/logs/report/heatmap/{{study}}/{{model}}/{{encoder}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/report/heatmap/{{study}}/{{model}}/{{encoder}}.tsv"
     wildcard_constraints:
-        study=any_of(CROSSED),
+        study="|".join(map(re.escape, CROSSED)) or "(?!)",
     conda:
         ENVIRONMENT
     params:
@@ -112,9 +104,14 @@ rule heatmap:
 
 use rule heatmap as heatmap_one_factor with:
     output:
-        **heatmap_files(PUBLISHED_VIEWS),
+        **{view.key.replace("-", "_"): HEATMAPS[view] for view in PUBLISHED_VIEWS},
+        others=[
+            f"{HEATMAP}-{view.key}.{suffix}"
+            for view in PUBLISHED_VIEWS
+            for suffix in ("png", "pdf")
+        ],
     wildcard_constraints:
-        study=any_of(UNCROSSED),
+        study="|".join(map(re.escape, UNCROSSED)) or "(?!)",
 
 
 rule mean_cosine:
