@@ -47,7 +47,7 @@ def compare_refits(refits: int, seed: int) -> None:
     _, coding = code_full_factorial(DESIGNS[study.design])
     weights = np.linalg.inv(coding)
     sample = draw_sample(study, refits, np.random.default_rng(seed))
-    print("| level | fit | CPU seconds a fit | largest difference: estimate | std. error, relative |")
+    print("| level | fit | CPU seconds a fit | largest difference: estimate | its std. error |")
     print("|---|---|---:|---:|---:|")
     for level in ("pairwise", "cell"):
         begin = time.process_time()

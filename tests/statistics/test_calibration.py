@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from llm_variability.calibration import VERSION
+from llm_variability.calibration import __main__ as command
 from llm_variability.calibration.candidates import PACKAGE, infer_mixed
 from llm_variability.calibration.document import fill_places
 from llm_variability.calibration.figure import draw_calibration
@@ -128,6 +129,42 @@ def test_the_interval_of_a_rate_is_wilson_s(counted: tuple[int, int]) -> None:
     count, n = counted
     theirs = proportion_confint(count, n, method="wilson")
     assert wilson_interval(count / n, n) == pytest.approx(theirs, abs=1e-12)
+
+
+# ----------------------------------------------------------------------------------- the command
+
+
+def run_command(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> None:
+    monkeypatch.setattr("sys.argv", ["calibration", *map(str, words)])
+    command.main()
+
+
+def test_the_command_simulates_draws_and_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, page = tmp_path / "new/t.csv", tmp_path / "page.md"
+    page.write_text("before\n<!-- calibration: names -->\nold\n<!-- end -->\nafter\n")
+    only = ["--studies", "25", "--only", "names / 10"]
+    run_command(monkeypatch, "simulate", *only, "--threads", "2", "--output", table)
+    run_command(monkeypatch, "draw", "--table", table, "--outdir", tmp_path / "out")
+    run_command(monkeypatch, "document", "--table", table, "--figure", tmp_path / "f.svg", page)
+    assert load_calibration(table)["studies"].unique().to_list() == [25]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *(f"calibration.{suffix}" for suffix in ("svg", "png", "pdf")),
+        "summary.txt",
+    }
+    told = page.read_text()
+    assert told.startswith("before\n") and told.endswith("<!-- end -->\nafter\n")
+    assert "| names | 10 | fixed | null, slopes 0.04 |" in told and "old" not in told
+    assert "Which test keeps its level" in (tmp_path / "f.svg").read_text()
+
+
+def test_a_word_that_no_kind_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        run_command(monkeypatch, "simulate", "--only", "nothing", "--output", tmp_path / "t.csv")
+    assert "--only: no kind of study has 'nothing' in its name" in caplog.text
 
 
 # --------------------------------------------------------------------- the table that ships

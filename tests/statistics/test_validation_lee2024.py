@@ -177,3 +177,27 @@ def test_a_run_s_mean_cosines_agree_with_what_others_found() -> None:
     for row in spread("mean_cosine", "race", "mean_cosine").iter_rows(named=True):
         # An SD of 0.0025 a sample.
         assert row["whole"] == pytest.approx(expected[row["race"]], abs=3 * 0.0025)
+
+
+@needs_run
+def test_levels_of_all_texts_have_the_mixed_models_of_the_estimates() -> None:
+    levels = pl.read_csv(RUN / "levels.csv", infer_schema_length=None)
+    whole = pl.read_csv(RUN / "estimates.csv", infer_schema_length=None).filter(
+        pl.col("seed") == "all"
+    )
+    both = whole.join(levels, on=["level", "term"], suffix="_levels").filter(
+        pl.col("coding") == "treatment", pl.col("level") != "text"
+    )
+    assert both.height == whole.height == 16
+    np.testing.assert_allclose(both["estimate"], both["estimate_levels"], rtol=1e-9)
+
+
+@needs_run
+def test_text_level_estimates_are_those_of_the_pairs() -> None:
+    """Cells have 500 texts each, so that formats and pairs weigh alike."""
+    levels = pl.read_csv(RUN / "levels.csv", infer_schema_length=None)
+    pairwise = levels.filter(pl.col("level") == "pairwise")
+    for scope in ("formats fixed", "formats random"):
+        text = levels.filter(pl.col("scope") == scope, pl.col("coding") == "treatment")
+        assert text["term"].to_list() == pairwise["term"].to_list()
+        np.testing.assert_allclose(text["estimate"], pairwise["estimate"], atol=1e-6)
