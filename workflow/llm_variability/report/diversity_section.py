@@ -7,12 +7,11 @@ import polars as pl
 from llm_variability.report.comparisons import Setting, at_setting, is_significant
 from llm_variability.report.contrasts import Contrast
 from llm_variability.report.level_tests import (
-    MARGINAL_VIEWS,
     PUBLISHED,
-    PUBLISHED_VIEWS,
     TEXT_FIXED,
     TEXT_TESTS,
     View,
+    list_text_views,
     of_test,
 )
 from llm_variability.report.pictures import Context
@@ -21,7 +20,6 @@ from llm_variability.report.wording import listing, signed
 from llm_variability.tables import Design
 
 DECIMALS = 3
-VIEWS = [view for view in (*PUBLISHED_VIEWS, *MARGINAL_VIEWS) if view.test in TEXT_TESTS]
 
 
 def arrange_diversity(
@@ -49,7 +47,7 @@ def arrange_diversity(
         "factors": [factor.name for factor in design.factors],
         "tables": [
             table
-            for view in VIEWS
+            for view in list_text_views(design)
             if (table := _table(view, at_default[1], measures, contrasts, models))
         ],
         "sentences": [

@@ -58,9 +58,9 @@ TEXT_RANDOM = LevelTest(
     "{block}s drawn anew",
     "It holds for formats like these, if they may pass for a sample; few formats give wide"
     " intervals.",
-    "The same estimate; its standard error is the spread of the contrast over the J formats,"
-    " divided by the root of J. t has J - 1 degrees of freedom (for names more, since what names"
-    " do to all formats alike is added).",
+    "The same estimate; its standard error is the spread of the contrast over the formats, divided"
+    " by the root of their number. t has one degree of freedom fewer than there are formats (other"
+    " ones for names, since what names do to all formats alike is added).",
 )
 CELL = LevelTest(
     "cell",
@@ -133,6 +133,11 @@ def list_views(design: Design) -> tuple[View, ...]:
 
 ESTIMATE_TESTS = (TEXT_FIXED, CELL, PAIRWISE)
 """One of each level: the scopes of the text level have the same estimates."""
+
+
+def list_text_views(design: Design) -> list[View]:
+    """List the views of the text level."""
+    return [view for view in list_views(design) if view.test in TEXT_TESTS]
 
 
 def of_test(test: LevelTest) -> pl.Expr:

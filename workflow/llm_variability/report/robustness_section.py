@@ -9,17 +9,18 @@ import polars as pl
 from llm_variability.report.comparisons import Setting, at_setting, is_significant
 from llm_variability.report.contrasts import Contrast
 from llm_variability.report.level_tests import (
-    MARGINAL_VIEWS,
-    PUBLISHED_VIEWS,
+    PUBLISHED,
     TEXT_TESTS,
     LevelTest,
     View,
+    list_text_views,
     of_test,
 )
 from llm_variability.report.pictures import Context
 from llm_variability.report.robustness import SENSITIVITY
 from llm_variability.report.sections import describe_estimate
 from llm_variability.report.wording import p_number, quantity, signed
+from llm_variability.tables import Design
 
 NAMES = {
     "length": "at equal length",
@@ -30,12 +31,12 @@ SLOPES = {
     "length[mean]": "slope of the pair's mean length, per word",
     "length[difference]": "slope of the pair's difference in length, per word",
 }
-VIEWS = [view for view in (*PUBLISHED_VIEWS, *MARGINAL_VIEWS) if view.test in TEXT_TESTS]
 
 
 def arrange_robustness(
     sensitivity: pl.DataFrame,
     default: pl.DataFrame,
+    design: Design,
     setting: Setting | None,
     contrasts: list[Contrast],
     models: list[str],
@@ -59,7 +60,7 @@ def arrange_robustness(
         ],
         "tables": [
             table
-            for view in VIEWS
+            for view in list_text_views(design)
             if (table := _table(view, at_default, default, contrasts, models, analyses))
         ],
         "counts": count_changes(sensitivity),
@@ -152,7 +153,7 @@ def count_changes(sensitivity: pl.DataFrame) -> list[Context]:
     models; a row an analysis, test and contrast, the sum over contrasts first.
     """
     rows = []
-    compared = _compared(sensitivity.filter(pl.col("coding") == "treatment"))
+    compared = _compared(sensitivity.filter(pl.col("coding") == PUBLISHED))
     for analysis in SENSITIVITY:
         for test in TEXT_TESTS:
             part = compared.filter(pl.col("analysis") == analysis, of_test(test))
@@ -184,7 +185,7 @@ def describe_change(sensitivity: pl.DataFrame) -> str | None:
 
     sensitivity: rows of one study, encoder and analysis. None if nothing can be compared.
     """
-    compared = _compared(sensitivity.filter(pl.col("coding") == "treatment"))
+    compared = _compared(sensitivity.filter(pl.col("coding") == PUBLISHED))
     parts = []
     for test in TEXT_TESTS:
         part = compared.filter(of_test(test))

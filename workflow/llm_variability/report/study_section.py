@@ -249,6 +249,7 @@ def build_study(
         "robustness": arrange_robustness(
             tables["sensitivity"].filter(primary, ~is_anchor(design)),
             default.filter(primary),
+            design,
             setting,
             contrasts,
             models,
