@@ -11,10 +11,6 @@ from llm_variability.report.pictures import Context
 from llm_variability.report.wording import percent
 
 
-def _rate(row: dict[str, float], name: str) -> str:
-    return percent(round(row[name], 3))
-
-
 def arrange_calibration(path: Path | None) -> Context | None:
     """Write the rates of the tests in simulated studies; None without a table of them."""
     if path is None:
@@ -33,9 +29,9 @@ def arrange_calibration(path: Path | None) -> Context | None:
             "scope": row["scope"],
             "test": keys[row["test"]].label,
             "own": row["own"],
-            "false_positives": _rate(row, "false_positives"),
-            "covered": _rate(row, "covered"),
-            "power": _rate(row, "power"),
+            "false_positives": percent(row["false_positives"]),
+            "covered": percent(row["covered"]),
+            "power": percent(row["power"]),
             "keeps_level": row["keeps_level"],
         }
         for row in shown.iter_rows(named=True)
