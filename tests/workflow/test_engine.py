@@ -70,11 +70,15 @@ def test_the_whole_study_runs_and_writes_its_report(finished: Workspace) -> None
     assert (finished.folder / "results/report.html").stat().st_size > 10_000
     fits = pl.read_parquet(finished.folder / f"results/fits/labels/{MODEL}/minilm.parquet")
     sampled = fits.filter(pl.col("temperature") == "1.0")
-    assert set(sampled["level"]) == {"pairwise", "cell"}
-    assert sampled["converged"].all()
-    assert sampled["term"].null_count() == 0
+    models = sampled.filter(pl.col("level").is_in(["pairwise", "cell"]))
+    assert models["level"].n_unique() == 2
+    assert models["converged"].all()
+    assert models["term"].null_count() == 0
+    texts = sampled.filter(pl.col("level") == "text")  # three a group, one too few
+    assert texts["scope"].n_unique() == 2
+    assert texts["reason"].str.starts_with("fewer than four texts in ").all()
     greedy = fits.filter(pl.col("temperature") == "0")
-    assert greedy["estimate"].null_count() == len(greedy) == 2
+    assert greedy["estimate"].null_count() == len(greedy) == 4
 
 
 def test_each_model_is_loaded_once_a_run(finished: Workspace) -> None:

