@@ -29,7 +29,10 @@ STAGES = {
     "counts": "counts",
     "embeddings": "embeddings",
     "similarity": "cosines",
-    "fits": "mixed models",
+    "fits": "fits",
+    "sensitivity": "sensitivity",
+    "diversity": "diversity",
+    "adjusted": "adjusted p values",
     "report": "figures, tables, page",
 }
 

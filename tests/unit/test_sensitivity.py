@@ -377,7 +377,7 @@ def test_command_writes_a_fits_table_that_says_what_made_it(tmp_path: Path) -> N
     assert made_by["sensitivity_version"] == VERSION
     assert (made_by["seed"], made_by["permutations"]) == (7, 99)
     assert made_by["encoder"] == "mini"
-    assert "top-p none, permutation, formats fixed: no estimate: greedy anchor" in done.stderr
+    assert "top-p none, permutation, text, formats fixed: no estimate: greedy anchor" in done.stderr
     assert (tmp_path / "log.txt").read_text() in done.stderr
     assert set(of_analysis(found, "length").drop_nulls("term")["n_observations"]) == {84}
     assert set(of_analysis(found, "untruncated").drop_nulls("term")["n_observations"]) == {72}

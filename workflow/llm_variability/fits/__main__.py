@@ -9,7 +9,7 @@ import polars as pl
 
 from llm_variability.config import parse_cell
 from llm_variability.fits import ADJUST_VERSION, VERSION
-from llm_variability.fits.fit_table import BACKENDS, fit_settings
+from llm_variability.fits.fit_table import BACKENDS, describe_failures, fit_settings
 from llm_variability.fits.multiplicity import FAMILIES, adjust_p_values
 from llm_variability.logs import log, stage_log, stage_parser
 from llm_variability.tables import (
@@ -36,10 +36,8 @@ def make_fits(arguments: argparse.Namespace) -> None:
         backend=arguments.backend,
         settings=[parse_cell(cell) for cell in arguments.cells],
     )
-    for row in fits.filter(~pl.col("converged")).iter_rows(named=True):
-        setting = f"temperature {row['temperature']}, top-p {row['top_p'] or 'none'}"
-        parts = [row[name] for name in ("level", "scope", "coding", "term") if row[name]]
-        log.warning("%s, %s: no fit: %s", setting, ", ".join(parts), row["reason"])
+    for line in describe_failures(fits):
+        log.warning("%s", line)
     done = fits.filter("converged").select("temperature", "top_p", "level", "scope").n_unique()
     log.info("%s, %s: %d fits by %s", arguments.model, arguments.measure, done, arguments.backend)
     own = {

@@ -177,6 +177,15 @@ def tabulate_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     )
 
 
+def describe_failures(fits: pl.DataFrame) -> Iterator[str]:
+    """Say, a line a row of a FITS table, what could not be estimated and why."""
+    for row in fits.filter(~pl.col("converged")).iter_rows(named=True):
+        setting = f"temperature {row['temperature']}, top-p {row['top_p'] or 'none'}"
+        names = ("analysis", "level", "scope", "coding", "term")
+        parts = ", ".join(row[name] for name in names if row[name])
+        yield f"{setting}, {parts}: no estimate: {row['reason']}"
+
+
 def setting_order(setting: Setting) -> tuple[float, float]:
     """Give what sorts settings by ascending temperature and top-p; greedy decoding comes first."""
     temperature, top_p = setting

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config import parse_cell
+from llm_variability.fits.fit_table import describe_failures
 from llm_variability.logs import log, stage_log, stage_parser
 from llm_variability.sensitivity import VERSION
 from llm_variability.sensitivity.analyses import analyse_settings
@@ -61,10 +62,8 @@ def analyse(arguments: argparse.Namespace) -> None:
         permutations=arguments.permutations,
         settings=[parse_cell(cell) for cell in arguments.cells],
     )
-    for row in estimates.filter(~pl.col("converged")).iter_rows(named=True):
-        setting = f"temperature {row['temperature']}, top-p {row['top_p'] or 'none'}"
-        parts = [row[name] for name in ("analysis", "scope", "coding", "term") if row[name]]
-        log.warning("%s, %s: no estimate: %s", setting, ", ".join(parts), row["reason"])
+    for line in describe_failures(estimates):
+        log.warning("%s", line)
     done = estimates.filter("converged")
     log.info("%s, %s: %d estimates", arguments.model, arguments.measure, done.height)
     own = {
