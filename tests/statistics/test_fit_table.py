@@ -392,7 +392,9 @@ def test_command_writes_a_fits_table_that_says_what_made_it(tmp_path: Path, back
     assert made_by["backend"] == backend
     assert made_by["encoder_revision"] == "abc"
     assert Design.from_json(made_by["design"]) == DESIGN
-    assert "temperature 2.0, top-p 0.9, main, cell: no estimate: no text was measured" in done.stderr
+    assert (
+        "temperature 2.0, top-p 0.9, main, cell: no estimate: no text was measured" in done.stderr
+    )
     assert (tmp_path / "log.txt").read_text() in done.stderr
 
 

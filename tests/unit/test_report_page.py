@@ -330,6 +330,8 @@ def test_the_methods_show_how_often_the_tests_are_wrong_if_a_table_says_so(tmp_p
     assert rates["pairwise level"] == ("70%", "90%")
     assert [row["test"] for row in shown["rows"] if not row["keeps_level"]] == ["pairwise level"]
     assert [row["test"] for row in shown["rows"] if row["own"]] == ["text level, formats fixed"]
+    assert shown["figure"]["uri"].startswith("data:image/svg+xml;base64,")
+    assert "text, formats fixed" in shown["figure"]["alt"]
     assert arrange_calibration(None) is None
 
 

@@ -1,6 +1,6 @@
 """The mean cosines of studies that are not yet made, and the variances estimated with them.
 
-The statistical model is that of benchmarks/calibration.py: texts of skewed typicality, what is left
+The statistical model is that of calibration.studies: texts of skewed typicality, what is left
 of a pair, formats that interact with the groups, names that keep part of their typicality over the
 formats. It draws no vectors: the mean of a format x group, the sum of squares between its texts and
 that within them have known distributions once the texts' typicality is drawn, so that a study of

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.report.level_tests import LEVEL_TESTS
-from llm_variability.report.pictures import Context
+from llm_variability.report.pictures import Context, embed_drawing
 from llm_variability.report.wording import percent
 
 
@@ -15,6 +15,7 @@ def arrange_calibration(path: Path | None) -> Context | None:
     """Write the rates of the tests in simulated studies; None without a table of them."""
     if path is None:
         return None
+    from llm_variability.calibration.figure import TITLE, draw_calibration
     from llm_variability.calibration.table import load_calibration, select_shown, state_findings
 
     table = load_calibration(path)
@@ -38,4 +39,10 @@ def arrange_calibration(path: Path | None) -> Context | None:
         if row["texts"] == shown["texts"].max()
     ]
     studies = max(table.filter(pl.col("test").is_in(list(keys)))["studies"].to_list(), default=0)
-    return {"rows": rows, "studies": f"{studies:,}", "findings": state_findings(table)}
+    findings = state_findings(table)
+    return {
+        "rows": rows,
+        "studies": f"{studies:,}",
+        "findings": findings,
+        "figure": embed_drawing(draw_calibration(table), TITLE, f"{TITLE}. {' '.join(findings)}"),
+    }

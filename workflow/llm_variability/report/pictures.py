@@ -6,8 +6,12 @@ import base64
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from matplotlib.figure import Figure
+
+from llm_variability.report.figures import save_figure
 from llm_variability.report.level_tests import MARGINAL_VIEWS, PUBLISHED_VIEWS
 from llm_variability.report.svg import compact_svg
 
@@ -64,6 +68,13 @@ def embed(path: Path | None, alt: str, output: Path, *, inside: bool = True) -> 
             if twin.exists()
         ],
     }
+
+
+def embed_drawing(figure: Figure, title: str, alt: str) -> Context:
+    """Give a figure that is no file of its own, in the form of `embed`."""
+    with TemporaryDirectory() as folder:
+        save_figure(figure, Path(folder) / "figure", title)
+        return {"uri": _data_uri(Path(folder) / "figure.svg"), "alt": alt, "downloads": []}
 
 
 def _data_uri(path: Path) -> str:
