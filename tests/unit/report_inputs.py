@@ -390,7 +390,7 @@ def write_results(
         list_prompts(design),
         folder / f"stimuli/{study}.parquet",
         STIMULI,
-        made_by | selection,
+        made_by | selection | {"files": {"prompts <b>.yaml": "0123abcd"}},
     )
     fits = []
     for rank, model in enumerate(models):

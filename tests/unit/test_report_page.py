@@ -82,6 +82,10 @@ def test_the_page_needs_nothing_but_itself(page):
         assert not attributes["href"].startswith(("http", "//", "javascript"))
 
 
+def test_the_page_says_which_files_prompts_were_made_from(html):
+    assert "labels: prompts &lt;b&gt;.yaml</dt><dd>0123abcd</dd>" in re.sub(r">\s+<", "><", html)
+
+
 def test_links_to_tables_and_figures_lead_to_files(page, results):
     links = [attributes["href"] for attributes in page.named("a")]
     files = [link for link in links if not link.startswith("#")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +63,16 @@ def _engine_rows(paths: Sequence[Path]) -> list[Context]:
             {"title": f"{metadata['study']}, {metadata['model']}, {path.stem}", "values": shown}
         )
     return rows
+
+
+def _list_stimuli(paths: Iterable[Path]) -> dict[str, str]:
+    """Give the SHA-256 of the files that each study's prompts were made from, by its name."""
+    files = {}
+    for path in paths:
+        metadata = read_metadata(path)
+        for name, checksum in metadata.get("files", {}).items():
+            files[f"{metadata['study']}: {show_text(name)}"] = checksum
+    return files
 
 
 def _largest_family(fits: pl.DataFrame) -> str:
@@ -127,6 +137,7 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "examples_shown": EXAMPLES_SHOWN,
         "manifests": manifests,
         "engines": _engine_rows(inputs.draws),
+        "stimuli_files": _list_stimuli(inputs.stimuli),
         "packages": package_versions(),
         "machine": describe_machine(),
         "commit": find_commit(),
