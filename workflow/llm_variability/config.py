@@ -837,7 +837,9 @@ DEFAULT: dict[str, Any] = {
             "include_truncated": True,
         },
     },
-    "fits": {"backend": "profile"},
+    "fits": {"backend": "profile", "family": "study"},
+    "sensitivity": {"permutations": 999},
+    "report": {"asterisks": "unadjusted"},
 }
 """The default studies: small, but a real model, a real encoder and both ways to tell a group."""
 
