@@ -552,6 +552,24 @@ def test_the_draws_of_a_configuration_are_counted(usable: dict[str, Any], here: 
     ]
 
 
+def test_preflight_says_which_study_has_too_few_texts_for_level_text(
+    usable: dict[str, Any], here: Path
+) -> None:
+    names = {"kind": "names", "stimuli": "resources/names.yaml", "names": {"per_group": 2}}
+    labels = {"stimuli": "resources/labels.yaml", "draws": 3}
+    study = {**usable, "studies": {"labels": labels, "names": names}}
+    lines = list(describe_draws(Settings.model_validate(study), here))
+    assert [line.partition("; with ")[2].partition(" texts")[0] for line in lines] == ["3", "2"]
+    assert all(line.endswith("there is no level text: it takes 4") for line in lines)
+
+
+def test_no_format_at_all_is_refused(usable: dict[str, Any], here: Path) -> None:
+    labels = {"stimuli": "resources/labels.yaml", "formats": []}
+    settings = Settings.model_validate({**usable, "studies": {"labels": labels}})
+    with pytest.raises(ConfigError, match="studies.labels.formats: none is given. Allowed: at"):
+        check_settings(settings, here / "my.yaml", here)
+
+
 def test_a_usable_configuration_passes(usable: dict[str, Any], here: Path) -> None:
     check_settings(Settings.model_validate(usable), here / "my.yaml", here)
 

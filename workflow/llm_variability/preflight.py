@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+import polars as pl
+
 from llm_variability.config import (
     GREEDY,
     ConfigError,
@@ -21,6 +23,7 @@ from llm_variability.config import (
     shown,
 )
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
+from llm_variability.fits.text_variance import MIN_TEXTS
 from llm_variability.stimuli.registry import check_stimuli, render_prompts
 
 _OWN = ("formats: ", *(f"names.{field}: " for field in NameSelection.model_fields))
@@ -93,6 +96,12 @@ def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
             f"{name}: {len(prompts):,} prompts at {len(cells)} settings: {draws:,} draws a model,"
             f" {draws * len(settings.models):,} in all"
         )
+        texts = prompts.group_by(design.group).agg(pl.col("replicates").sum())["replicates"]
+        if min(texts) < MIN_TEXTS:
+            line += (
+                f"; with {min(texts)} texts a group and {design.block} there is no level text: it"
+                f" takes {MIN_TEXTS}"
+            )
         if prompts[design.block].n_unique() < 2:
             line += (
                 f"; with one {design.block} there is level text, formats fixed, and no mixed model"

@@ -76,10 +76,12 @@ def keep_formats(formats: dict[str, str], wanted: list[str] | None, path: Path) 
     """Keep the wanted formats in the order asked for; all if none is asked for.
 
     path: the stimuli file, named in the message.
-    Raises ConfigError for a format that is unknown or given twice.
+    Raises ConfigError for a format that is unknown or given twice, or if none is wanted.
     """
     if wanted is None:
         return formats
+    if not wanted:
+        raise ConfigError(f"formats: none is given. Allowed: at least one of {', '.join(formats)}")
     unknown = [name for name in wanted if name not in formats]
     if unknown:
         allowed = ", ".join(formats)
