@@ -204,4 +204,4 @@ def test_a_switch_works_without_a_script_and_from_the_keyboard(page, tmp_path):
     )
     told = re.search(r"told (\S+) (\S+) (\S+) (\d+)", dom)
     assert told is not None, dom
-    assert told.groups() == ("1000", "0001", "true", "1")
+    assert told.groups() == ("100000", "000100", "true", "1")

@@ -253,7 +253,7 @@ def equal_vectors(vectors: dict) -> dict:
 UNFITTABLE = {
     "a group with one text": (
         draw_vectors(9, {("essay", "Asian", "man"): 1}),
-        r"fewer than two texts in essay / Asian / man \(1\)$",
+        r"fewer than (two|four) texts in essay / Asian / man \(1\)$",
     ),
     "a group without texts": (
         draw_vectors(9, {("essay", "Asian", "man"): 0, ("poem", "White", "man"): 1}),
@@ -287,6 +287,17 @@ def test_fit_that_cannot_be_made_is_a_row_that_says_why(
     for column in ("term", "estimate", "std_error", "p_value", "ci_low", "ci_high", "var_block"):
         assert fits[column].null_count() == 4
     assert fits["reason"].str.contains(reason).all(), fits["reason"].to_list()
+
+
+def test_level_text_counts_every_group_that_it_cannot_use() -> None:
+    sizes = {("essay", "Asian", "man"): 1, ("poem", "White", "man"): 3}
+    table = similarity_table(similarity_rows(draw_vectors(9, sizes)))
+    fits = fit_settings(table, DESIGN, **LABELS)
+    told = dict(fits.select("level", "reason").iter_rows())
+    assert told["cell"] == "fewer than two texts in essay / Asian / man (1)"
+    assert told["text"] == (
+        "fewer than four texts in essay / Asian / man (1), poem / White / man (3)"
+    )
 
 
 def test_single_format_is_a_row_that_says_why() -> None:

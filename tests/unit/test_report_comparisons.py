@@ -37,6 +37,7 @@ from llm_variability.report.level_tests import (
     find_test,
     list_tests,
 )
+from llm_variability.report.marks import count_small_errors, mark_estimates
 from llm_variability.report.robustness import average_diversity, set_beside_main
 from llm_variability.report.robustness_section import count_changes, describe_change
 from llm_variability.report.sections import arrange_default, starred_estimates
@@ -566,8 +567,54 @@ def test_an_analysis_without_any_estimate_is_told_with_its_reason():
     )
     table = set_beside_main(frame_of([row]), LABELS)
     assert describe_change(table) == (
-        "Uncut texts only: no estimate in any setting (too few texts)."
+        "Uncut texts only: no estimate in any setting. In T1.0-P1.0: too few texts."
     )
+
+
+def test_reasons_that_count_are_told_as_a_range_over_settings():
+    reasons = {
+        "0.8": "fewer than four texts in a / x (0), a / y (3), b / x (1) and 14 more;"
+        " 99 of 192 texts were not cut",
+        "1.0": "fewer than four texts in a / x (2), a / y (3); 109 of 192 texts were not cut",
+    }
+    rows = [
+        inputs.fit_row(
+            "labels", "m", "e", "text", ("1.0", top_p), analysis="untruncated", reason=reason
+        )
+        for top_p, reason in reasons.items()
+    ]
+    assert describe_change(set_beside_main(frame_of(rows), LABELS)) == (
+        "Uncut texts only: no estimate in any setting: fewer than four texts in 2 to 17 format ×"
+        " groups, 99 to 109 of 192 texts not cut. In T1.0-P0.8: " + reasons["0.8"] + "."
+    )
+
+
+# ------------------------------------------------------------------------------------------ marks
+
+
+def test_a_standard_error_of_formats_below_that_of_the_same_contrasts_texts_is_marked():
+    def pair(term: str, of_texts: float, of_formats: float | None) -> list[dict[str, Any]]:
+        return [
+            fitted(term, 0.4, 0.01, level="text", scope=scope, std_error=error, p_holm=0.2)
+            for scope, error in zip(SCOPES, (of_texts, of_formats), strict=True)
+        ]
+
+    table = frame_of(
+        [*pair("race[Asian]", 0.2, 0.1), *pair("gender[woman]", 0.1, 0.2)]
+        + pair("race[African]", 0.1, None)
+    )
+    marked = mark_estimates(table)
+    assert marked["small_error"].to_list() == [False, True, False, False, False, False]
+    assert count_small_errors(marked) == (1, 2)
+    assert marked["starred"].all() and not mark_estimates(table, "holm")["starred"].any()
+
+
+def test_stars_are_of_the_p_values_asked_for():
+    table = tabulate_default(
+        frame_of([fitted("race[Asian]", 0.4, 0.0005, level="text", p_holm=0.03)]), LABELS
+    )
+    assert starred_estimates(mark_estimates(table)).popitem()[1] == "0.40***"
+    assert starred_estimates(mark_estimates(table, "holm")).popitem()[1] == "0.40*"
 
 
 def test_values_of_diversity_are_averaged_over_blocks_with_equal_weights():

@@ -8,17 +8,21 @@ import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from llm_variability.report.__main__ import main
 from llm_variability.report.cosine import average_over_top_p, draw_mean_cosine
-from llm_variability.report.figures import save_figure
+from llm_variability.report.figures import INK, save_figure
 from llm_variability.report.heatmap import (
+    COLOURS,
     arrange_grid,
+    choose_text_colour,
     describe_asterisks,
     describe_cell,
     draw_heatmap,
@@ -77,6 +81,26 @@ def test_the_greedy_cell_of_a_study_of_names_is_one_cell_over_all_top_p():
     (span,) = [patch for patch in panel.patches if patch.get_width() == 5]
     assert (span.get_xy(), span.get_height()) == ((0, 0), 1)
     assert_texts_are_inside(figure)
+
+
+def test_text_on_any_colour_of_the_scale_is_the_one_that_stands_out_more():
+    # WCAG 2.1: relative luminance L, contrast ratio (L1 + .05) / (L2 + .05).
+    def luminance(colour):
+        linear = [
+            each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4
+            for each in to_rgb(colour)
+        ]
+        return sum(w * each for w, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    def contrast(one, other):
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    for place in range(0, 256, 5):
+        colour = matplotlib.colormaps[COLOURS](place)
+        chosen = choose_text_colour(colour)
+        assert contrast(chosen, colour) == max(contrast(each, colour) for each in (INK, "white"))
+        assert contrast(chosen, colour) > 3.8
 
 
 def test_a_greedy_cell_that_could_not_be_fitted_is_hatched():

@@ -26,7 +26,7 @@ from llm_variability.report.cosine import average_over_groups, draw_models_mean_
 from llm_variability.report.figures import save_figure
 from llm_variability.report.heatmap import draw_heatmap
 from llm_variability.report.length import draw_lengths, measure_lengths
-from llm_variability.report.level_tests import CELL, PAIRWISE, TEXT_RANDOM, View
+from llm_variability.report.level_tests import CELL, PAIRWISE, TEXT_FIXED, View, list_views
 from llm_variability.report.lines import line_style
 from llm_variability.report.signals import LESS, MORE, draw_signals
 from llm_variability.report.svg import compact_svg
@@ -120,7 +120,9 @@ def signal_rows(*rows: tuple[str, str, int, int, int]) -> pl.DataFrame:
 
 
 def test_bars_are_as_long_as_the_counts_and_red_is_more_homogeneous():
-    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], CELL, "e")
+    figure = draw_signals(
+        signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], "cell level", "e"
+    )
     bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     spans = {patch.get_facecolor(): (patch.get_x(), patch.get_width()) for patch in bars}
     shades = {name: matplotlib_colour(name) for name in (MORE, LESS, "#eceef2")}
@@ -137,7 +139,9 @@ def matplotlib_colour(name: str) -> tuple[float, ...]:
 
 
 def test_the_directions_differ_without_colour():
-    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], CELL, "e")
+    figure = draw_signals(
+        signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], "cell level", "e"
+    )
     hatched = [patch.get_hatch() for patch in figure.axes[0].patches if patch.get_width() == 12]
     plain = [patch.get_hatch() for patch in figure.axes[0].patches if patch.get_width() == 7]
     assert (hatched, plain) == (["////"], [None])
@@ -145,7 +149,7 @@ def test_the_directions_differ_without_colour():
 
 def test_interactions_are_not_among_the_bars_and_a_model_without_a_fit_says_so():
     rows = signal_rows(("Asian (vs. White)", "m", 20, 7, 12), ("Asian × woman", "m", 20, 1, 1))
-    figure = draw_signals(rows, ["m", "other"], CELL, "e")
+    figure = draw_signals(rows, ["m", "other"], "cell level", "e")
     assert "Asian × woman" not in texts_of(figure)
     assert "no fit" in texts_of(figure)
 
@@ -156,10 +160,13 @@ def test_figures_over_all_models_are_readable_with_any_number_of_them(design, nu
     models = MODELS[-number:]
     fits = fits_of(models, design)
     signals = tabulate_signals(fits, design)
-    for test in (PAIRWISE, TEXT_RANDOM):
-        assert_texts_are_readable(draw_signals(signals, models, test, "all-mpnet-base-v2"))
+    for view in list_views(design):
+        label = view.explain(design, view.test.label)
+        assert_texts_are_readable(draw_signals(signals, models, label, "all-mpnet-base-v2"))
     trend = average_by_temperature(fits, design)
-    assert_texts_are_readable(draw_trend(trend, models, "pairwise", "all-mpnet-base-v2"))
+    label = View(PAIRWISE).explain(design, "pairwise level")
+    figure = draw_trend(trend, models, View(PAIRWISE), "all-mpnet-base-v2", label)
+    assert_texts_are_readable(figure)
 
 
 def test_figures_without_any_fit_say_so():
@@ -167,8 +174,8 @@ def test_figures_without_any_fit_say_so():
     signals = tabulate_signals(fits, inputs.DESIGN)
     trend = average_by_temperature(fits, inputs.DESIGN)
     for figure in (
-        draw_signals(signals, ["m"], CELL, "e"),
-        draw_trend(trend, ["m"], "cell", "e"),
+        draw_signals(signals, ["m"], "cell level", "e"),
+        draw_trend(trend, ["m"], View(CELL), "e", "cell level"),
     ):
         assert any("No fit could be made" in text for text in texts_of(figure))
 
@@ -194,7 +201,8 @@ def test_a_model_has_the_same_look_in_every_panel():
     fits = fits_of(models, inputs.DESIGN).filter(
         (pl.col("model") != "model-1") | (pl.col("term") != "race[African]")
     )
-    figure = draw_trend(average_by_temperature(fits, inputs.DESIGN), models, "cell", "e")
+    averages = average_by_temperature(fits, inputs.DESIGN)
+    figure = draw_trend(averages, models, View(CELL), "e", "cell level")
     first, second = (
         {line.get_color() for line in axes.get_lines() if line.get_linewidth() == 1.6}
         for axes in figure.axes[:2]
@@ -203,10 +211,17 @@ def test_a_model_has_the_same_look_in_every_panel():
     assert len(second) == 5
 
 
+def test_estimates_of_cell_means_are_in_their_own_unit():
+    averages = average_by_temperature(fits_of(["m"], inputs.NAMES_DESIGN), inputs.NAMES_DESIGN)
+    for test, unit in ((CELL, "SD of cell means"), (TEXT_FIXED, "SD of cosine")):
+        figure = draw_trend(averages, ["m"], View(test), "e", test.label)
+        assert f"mean β ({unit})" in texts_of(figure)
+
+
 def test_estimates_by_temperature_stand_where_they_belong():
     fits = fits_of(["m"], inputs.NAMES_DESIGN)
     averages = average_by_temperature(fits, inputs.NAMES_DESIGN)
-    figure = draw_trend(averages, ["m"], "pairwise", "e")
+    figure = draw_trend(averages, ["m"], View(PAIRWISE), "e", "pairwise level")
     drawn = [line for line in figure.axes[0].get_lines() if line.get_linewidth() == 1.6][0]
     black = averages.filter(pl.col("term") == "group[Black]")
     assert list(drawn.get_xdata()) == [0.5, 1.0, 1.5, 2.0]
@@ -452,7 +467,9 @@ def test_paths_that_differ_in_their_fill_share_the_rest_of_their_style():
 
 
 def test_a_smaller_figure_is_the_same_bytes_at_every_run():
-    figure = draw_signals(signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], CELL, "e")
+    figure = draw_signals(
+        signal_rows(("Asian (vs. White)", "m", 20, 7, 12)), ["m"], "cell level", "e"
+    )
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     assert compact_svg(text.getvalue()) == compact_svg(text.getvalue())

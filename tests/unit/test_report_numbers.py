@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from llm_variability.report import alarms, findings
-from llm_variability.report.contrasts import list_contrasts, name_contrast
+from llm_variability.report.contrasts import list_contrasts, name_contrast, place_contrast
 from llm_variability.report.level_tests import CELL, PAIRWISE, TEXT_FIXED, TEXT_RANDOM
 from llm_variability.report.schemas import SCHEMAS
 from llm_variability.report.summaries import (
@@ -283,6 +283,43 @@ def test_the_summary_leads_with_the_text_level_and_leaves_pairs_out():
         " (all more homogeneous; 1 after Holm); in such formats in 0 of 4 model settings;"
         " on cell means in 1 of 3 settings (more homogeneous; none after Holm)."
     )
+
+
+def test_the_published_coding_is_one_line_with_what_holm_leaves_and_without_pairs():
+    signals = {
+        TEXT_FIXED: [findings.Signal(3, 2, 0, 1, 0.1, " within each setting")],
+        TEXT_RANDOM: [findings.Signal(3, 0, 0, 0, 0.1)],
+        PAIRWISE: [findings.Signal(3, 3, 0, 3, 0.1)],
+    }
+    assert findings.describe_published([("Asian (vs. White), among man", signals)]) == (
+        "Published coding, for comparison with the paper (settings with p < .05):"
+        " Asian (vs. White), among man: 2 of 3 in these formats (1 after Holm within each setting),"
+        " 0 of 3 in such formats."
+    )
+
+
+@pytest.mark.parametrize(
+    ("term", "marginal", "place"),
+    [
+        ("race[Asian]", True, "averaged over gender"),
+        ("race[Asian]", False, "among man"),
+        ("gender[woman]", False, "among White"),
+        ("race[Asian]:gender[woman]", True, ""),
+    ],
+)
+def test_a_contrast_says_where_it_is_taken(term, marginal, place):
+    assert place_contrast(term, inputs.DESIGN, marginal=marginal) == place
+    assert place_contrast("group[Black]", inputs.NAMES_DESIGN, marginal=marginal) == ""
+
+
+def test_fewer_texts_than_were_simulated_are_an_alarm():
+    means = means_of(("m", "a", "0", 2), ("m", "a", "0.5", 3), ("m", "a", "1.0", 5))
+    assert list(alarms.describe_uncalibrated(means, inputs.DESIGN, 10)) == [
+        "a group has as few as 5 texts a format; the tests are calibrated from 10 texts a group and"
+        " format, so how often they are wrong below that is not known."
+    ]
+    assert list(alarms.describe_uncalibrated(means, inputs.DESIGN, 5)) == []
+    assert list(alarms.describe_uncalibrated(means, inputs.DESIGN, None)) == []
 
 
 def default_row(model: str, estimate: float | None, half: float, scope: str) -> dict[str, object]:

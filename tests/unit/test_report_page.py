@@ -106,10 +106,10 @@ def test_links_inside_the_page_lead_to_one_element_each(page):
 def test_every_figure_has_words_that_state_the_finding(page):
     alts = [attributes["alt"] for attributes in page.named("img")]
     # Of the model: under the first encoder six heatmaps (four tests, and two of marginal contrasts)
-    # and a cosine, under the second the text level's two and a cosine. Over all models: counts of
-    # four tests and estimates of three levels, under the second encoder of the text level's tests;
-    # and the lengths. With one model its cosine stands in its own section.
-    heatmaps, counts, trends = 6 + 2, 4 + 2, 3 + 1
+    # and a cosine, under the second the two marginal ones and a cosine. Over all models: counts of
+    # as many, estimates of three levels and marginal ones, of which under the second encoder the
+    # marginal ones; and the lengths. With one model its cosine stands in its own section.
+    heatmaps, counts, trends = 6 + 2, 6 + 2, 4 + 1
     assert len(alts) == heatmaps + 2 + counts + trends + 1
     assert sum("significant in" in alt for alt in alts) == heatmaps + counts
     assert sum("is highest" in alt for alt in alts) == 2
@@ -129,13 +129,20 @@ def test_a_switch_shows_the_text_level_with_formats_fixed_and_needs_no_script(pa
     labels = {each["for"] for each in page.named("label")}
     assert labels == {each["id"] for each in radios}
     assert "Shown first: the text level with formats fixed" in page.text
-    one, two = page.text.index("Text level, formats fixed"), page.text.index("Pairwise level")
-    assert one < two
+    order = [
+        page.text.index(label)
+        for label in (
+            "Text level, formats fixed, averaged over the other factor",
+            "Text level, formats fixed, published coding: among White / man",
+            "Pairwise level, published coding: among White / man",
+        )
+    ]
+    assert order == sorted(order)
 
 
 def test_what_the_page_does_not_hold_is_a_file_and_said_to_be(page):
-    # Pairs, cell means and two of marginal contrasts; counts of two tests, estimates of two levels.
-    assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 2 + 2
+    # Heatmaps and counts of four tests in the published coding; its estimates of three levels.
+    assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 4 + 3
 
 
 def test_every_header_cell_has_a_scope(page):
@@ -157,7 +164,18 @@ def test_the_page_says_what_was_run_and_found(page):
     # five is empty and two are truncated.
     assert "1 model (tiny-model) answered 24 prompts at 5 decoding settings: 528 draws" in page.text
     assert "48 (9.1%) were empty and 96 (18.2%) were cut at the token limit" in page.text
-    assert "Asian (vs. White): significant (p < .05) in these formats in" in page.text
+    assert "Asian (vs. White), averaged over gender: significant (p < .05) in these formats in" in (
+        page.text
+    )
+
+
+def test_the_published_coding_follows_in_one_line_that_names_its_references(page):
+    summary = page.text[page.text.index("Summary", 500) : page.text.index("Which p-value.")]
+    (line,) = [text for text in summary.split("\n") if "Published coding" in text]
+    assert "Hispanic (vs. White), among man: " in line
+    assert "woman (vs. man), among White: " in line
+    assert "in such formats, " in line and "on pairs" not in line
+    assert summary.index("averaged over race") < summary.index("Published coding")
 
 
 def test_the_page_warns_of_pairwise_p_values_and_of_treatment_coding(page):
@@ -175,7 +193,7 @@ def cells_of(html: str, caption: str) -> list[list[str]]:
 
 
 def test_the_default_table_has_intervals_and_adjusted_p_but_none_of_pairs(html, results):
-    rows = cells_of(html, "β with its own 95% interval; p, and below it")
+    rows = cells_of(html, "encoder-a, published coding: among the reference of the other factor")
     default = pl.read_csv(results / "tables/default_estimates.csv").filter(
         pl.col("encoder") == "encoder-a",
         pl.col("coding") == "treatment",
@@ -186,10 +204,10 @@ def test_the_default_table_has_intervals_and_adjusted_p_but_none_of_pairs(html, 
     estimate, low, high = (
         f"{fixed[name]:.2f}".replace("-", "−") for name in ("estimate", "ci_low", "ci_high")
     )
-    assert asian[2] == f"{estimate} [{low}, {high}]"
-    assert f"Holm {fixed['p_holm']:.3f}".replace("0.", ".") in asian[3] or "Holm < .001" in asian[3]
-    # Contrast and model; two columns a test but one for pairs.
-    assert [len(row) for row in rows] == [2 + 2 * 3 + 1] * 4
+    assert asian[1] == f"{estimate} [{low}, {high}]"
+    assert f"Holm {fixed['p_holm']:.3f}".replace("0.", ".") in asian[2] or "Holm < .001" in asian[2]
+    # Contrast, and no model since there is one; two columns a test but one for pairs.
+    assert [len(row) for row in rows] == [1 + 2 * 3 + 1] * 4
     assert "[" not in asian[-1]
 
 
@@ -205,8 +223,8 @@ def test_marginal_contrasts_and_interactions_have_simultaneous_intervals_under_b
         "Hispanic × woman",
     ]
     for row in rows:
-        assert len(row) == 2 + 2 * 2
-        assert "all: [" in row[2] and "all: [" in row[4]
+        assert len(row) == 1 + 2 * 2
+        assert "all: [" in row[1] and "all: [" in row[3]
 
 
 def test_sensitivity_analyses_stand_beside_the_main_one(page, html):
@@ -215,8 +233,8 @@ def test_sensitivity_analyses_stand_beside_the_main_one(page, html):
     told = page.text[page.text.index("Uncut texts only: ") :].split("\n")[0]
     assert told.count("none becomes so, and none of 12 changes sign") == 2
     rows = cells_of(html, "β at the default setting in these formats: own 95% interval")
-    # Contrast, model; main, length and untruncated with two columns each; permutation's p.
-    assert [len(row) for row in rows] == [2 + 2 * 3 + 1] * 4
+    # Contrast; main, length and untruncated with two columns each; permutation's p.
+    assert [len(row) for row in rows] == [1 + 2 * 3 + 1] * 4
     assert all("± 0.004" in row[-1] for row in rows)
     assert "all groups" in page.text
 
@@ -225,10 +243,29 @@ def test_measures_without_an_encoder_have_a_section(page, html):
     assert "Without an encoder" in page.text
     assert "groups are compared at equal numbers" in page.text
     rows = cells_of(html, "in each measure's own unit, in these formats")
-    assert [len(row) for row in rows] == [2 + 2] * 4
+    # The first table has marginal contrasts and interactions.
+    assert [len(row) for row in rows] == [1 + 2] * 7
     values = cells_of(html, "Averaged over formats.")
     # White: 0.6 + 0.1 of distinct-1 and 0.6 - 0.1 of self-BLEU.
-    assert ["tiny-model", "White", "man", "0.700", "0.500"] in values
+    assert ["White", "man", "0.700", "0.500"] in values
+
+
+def page_of(folder: Path, config: str, **given: object) -> Elements:
+    """The page of a small study under another configuration."""
+    inputs.write_results(folder, models=["m"], encoders=["e"], grid=inputs.SMALL_GRID, **given)
+    (folder / "config.yaml").write_text(config)
+    return Elements(inputs.make_report(folder).read_text())
+
+
+def test_families_and_asterisks_are_those_of_the_configuration(tmp_path, page):
+    text = page_of(tmp_path, "fits: {family: setting}\nreport: {asterisks: holm}\n").text
+    assert text.count("level and scope of one model in one setting") == 2
+    assert "Holm holds within each setting only" in text
+    assert "Asterisks of heatmaps and tables: p < .05, Holm." in text
+    assert "* p < .05, unadjusted" not in text
+    assert page.text.count("level and scope in all models and settings") == 2
+    assert "within each setting" not in page.text
+    assert "Asterisks of heatmaps and tables: p < .05, unadjusted." in page.text
 
 
 def test_without_other_analyses_their_sections_are_not_there(tmp_path):
@@ -304,6 +341,7 @@ def test_one_encoder_or_model_is_said_to_allow_no_comparison(tmp_path):
 def calibration_file(folder: Path) -> Path:
     """A table of rates of every test: nulls rejected in 5, 20, 70 and 2% of the studies."""
     shared = {"design": "4 x 2 groups", "texts": 50, "scope": "formats fixed", "studies": 20_000}
+    shared |= {"formats": 13}
     shared |= {"contrast": "treatment race[Asian]", "slope": 0.04, "seed": 4, "version": 1}
     rates = {"text, formats fixed": 0.05, "cell": 0.002, "pairwise": 0.7}
     rates |= {"text, formats random": 0.003}
@@ -334,6 +372,7 @@ def test_the_methods_show_how_often_the_tests_are_wrong_if_a_table_says_so(tmp_p
     assert rates["pairwise level"] == ("70%", "90%")
     assert [row["test"] for row in shown["rows"] if not row["keeps_level"]] == ["pairwise level"]
     assert [row["test"] for row in shown["rows"] if row["own"]] == ["text level, formats fixed"]
+    assert (shown["fewest_texts"], shown["fewest_names"]) == (50, None)
     assert shown["figure"]["uri"].startswith("data:image/svg+xml;base64,")
     assert "text, formats fixed" in shown["figure"]["alt"]
     assert arrange_calibration(None) is None

@@ -13,8 +13,9 @@ REQUIRED INPUTS: {RESULTS}/fits/{study}/{model}/{encoder}.parquet
                  resources/calibration/calibration.csv, if it is there
 OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{view}.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{model}/{encoder}-cosine.{svg,png,pdf}
-                 {RESULTS}/figures/{study}/{encoder}-{test}-signals.{svg,png,pdf}
+                 {RESULTS}/figures/{study}/{encoder}-{view}-signals.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{encoder}-{level}-trend.{svg,png,pdf}
+                 {RESULTS}/figures/{study}/{encoder}-text-marginal-trend.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{encoder}-cosine.{svg,png,pdf}
                  {RESULTS}/figures/{study}/output_length.{svg,png,pdf}
                  {RESULTS}/tables/*.csv (the tables of report.schemas)
@@ -29,9 +30,9 @@ import re
 
 from llm_variability.report import VERSION as REPORT_VERSION
 from llm_variability.report.level_tests import (
-    ESTIMATE_TESTS,
-    LEVEL_TESTS,
+    MARGINAL_ESTIMATES,
     MARGINAL_VIEWS,
+    PUBLISHED_ESTIMATES,
     PUBLISHED_VIEWS,
 )
 from llm_variability.stimuli.labels import read_label_stimuli
@@ -43,8 +44,8 @@ MEASUREMENTS = {
 }
 CALIBRATION = HOME / "resources/calibration/calibration.csv"
 
-# Studies of several factors have heatmaps of marginal contrasts and interactions as well; names
-# have one factor, the group. Prompts are not rendered for it, since that takes seconds.
+# Studies of several factors have figures of marginal contrasts as well; names have one factor, the
+# group. Prompts are not rendered for it, since that takes seconds.
 CROSSED = [
     name
     for name, study in settings.studies.items()
@@ -144,6 +145,57 @@ rule mean_cosine:
         " --stem {params.stem:q}"
 
 
+OF_MODELS = f"{RESULTS}/figures/{{study}}/{{encoder}}"
+SIGNALS = {
+    view: report(
+        f"{OF_MODELS}-{view.key}-signals.svg",
+        caption="../report/signals.rst",
+        category="All models",
+        subcategory="{study}",
+        labels={"figure": "significant settings", "encoder": "{encoder}", "test": view.label},
+    )
+    for view in PUBLISHED_VIEWS + MARGINAL_VIEWS
+}
+TRENDS = {
+    view: report(
+        f"{OF_MODELS}-{view.level_key}-trend.svg",
+        caption="../report/trend.rst",
+        category="All models",
+        subcategory="{study}",
+        labels={"figure": "by temperature", "encoder": "{encoder}", "test": view.level_label},
+    )
+    for view in PUBLISHED_ESTIMATES + MARGINAL_ESTIMATES
+}
+MODELS_COSINE = report(
+    f"{OF_MODELS}-cosine.svg",
+    caption="../report/models_cosine.rst",
+    category="All models",
+    subcategory="{study}",
+    labels={"figure": "mean cosine", "encoder": "{encoder}", "test": ""},
+)
+
+
+def name_model_figures(views, estimates):
+    """Name each figure over all models: its output's name, and what ends its file's name."""
+    return {
+        **{f"{view.key}_signals".replace("-", "_"): f"{view.key}-signals" for view in views},
+        **{
+            f"{view.level_key}_trend".replace("-", "_"): f"{view.level_key}-trend"
+            for view in estimates
+        },
+        "cosine": "cosine",
+    }
+
+
+MODEL_FIGURES = {
+    **{f"{view.key}-signals": svg for view, svg in SIGNALS.items()},
+    **{f"{view.level_key}-trend": svg for view, svg in TRENDS.items()},
+    "cosine": MODELS_COSINE,
+}
+EVERY_MODEL_FIGURE = name_model_figures(SIGNALS, TRENDS)
+PUBLISHED_MODEL_FIGURES = name_model_figures(PUBLISHED_VIEWS, PUBLISHED_ESTIMATES)
+
+
 # All models of a study and encoder are drawn by one job, since starting one takes longer.
 rule model_figures:
     input:
@@ -153,54 +205,18 @@ rule model_figures:
             model=settings.models,
         ),
     output:
-        **{
-            f"{test.key}_signals".replace("-", "_"): report(
-                f"{RESULTS}/figures/{{study}}/{{encoder}}-{test.key}-signals.svg",
-                caption="../report/signals.rst",
-                category="All models",
-                subcategory="{study}",
-                labels={
-                    "figure": "significant settings",
-                    "encoder": "{encoder}",
-                    "test": test.label,
-                },
-            )
-            for test in LEVEL_TESTS
-        },
-        **{
-            f"{test.level}_trend": report(
-                f"{RESULTS}/figures/{{study}}/{{encoder}}-{test.level}-trend.svg",
-                caption="../report/trend.rst",
-                category="All models",
-                subcategory="{study}",
-                labels={
-                    "figure": "by temperature",
-                    "encoder": "{encoder}",
-                    "test": f"{test.level} level",
-                },
-            )
-            for test in ESTIMATE_TESTS
-        },
-        cosine=report(
-            f"{RESULTS}/figures/{{study}}/{{encoder}}-cosine.svg",
-            caption="../report/models_cosine.rst",
-            category="All models",
-            subcategory="{study}",
-            labels={"figure": "mean cosine", "encoder": "{encoder}", "test": ""},
-        ),
-        others=expand(
-            f"{RESULTS}/figures/{{{{study}}}}/{{{{encoder}}}}-{{kind}}.{{suffix}}",
-            kind=[
-                *(f"{test.key}-signals" for test in LEVEL_TESTS),
-                *(f"{test.level}-trend" for test in ESTIMATE_TESTS),
-                "cosine",
-            ],
-            suffix=["png", "pdf"],
-        ),
+        **{name: MODEL_FIGURES[kind] for name, kind in EVERY_MODEL_FIGURE.items()},
+        others=[
+            f"{OF_MODELS}-{kind}.{suffix}"
+            for kind in EVERY_MODEL_FIGURE.values()
+            for suffix in ("png", "pdf")
+        ],
     log:
         f"{RESULTS}/logs/report/models/{{study}}/{{encoder}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/report/models/{{study}}/{{encoder}}.tsv"
+    wildcard_constraints:
+        study="|".join(map(re.escape, CROSSED)) or "(?!)",
     conda:
         ENVIRONMENT
     params:
@@ -213,6 +229,18 @@ rule model_figures:
         " --adjusted {input.adjusted:q}"
         " --similarity {input.similarity:q}"
         " --stem {params.stem:q}"
+
+
+use rule model_figures as model_figures_one_factor with:
+    output:
+        **{name: MODEL_FIGURES[kind] for name, kind in PUBLISHED_MODEL_FIGURES.items()},
+        others=[
+            f"{OF_MODELS}-{kind}.{suffix}"
+            for kind in PUBLISHED_MODEL_FIGURES.values()
+            for suffix in ("png", "pdf")
+        ],
+    wildcard_constraints:
+        study="|".join(map(re.escape, UNCROSSED)) or "(?!)",
 
 
 rule output_length:
@@ -398,16 +426,16 @@ rule report:
             ),
         ],
         cosines=expand(rules.mean_cosine.output.svg, **MEASUREMENTS),
-        of_models=expand(
-            f"{RESULTS}/figures/{{study}}/{{encoder}}-{{kind}}.svg",
-            study=settings.studies,
-            encoder=settings.encoders,
-            kind=[
-                *(f"{test.key}-signals" for test in LEVEL_TESTS),
-                *(f"{test.level}-trend" for test in ESTIMATE_TESTS),
-                "cosine",
-            ],
-        ),
+        of_models=[
+            f"{RESULTS}/figures/{study}/{encoder}-{kind}.svg"
+            for studies, kinds in (
+                (CROSSED, EVERY_MODEL_FIGURE),
+                (UNCROSSED, PUBLISHED_MODEL_FIGURES),
+            )
+            for study in studies
+            for encoder in settings.encoders
+            for kind in kinds.values()
+        ],
         lengths=expand(rules.output_length.output.svg, study=settings.studies),
         models=expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
         encoders=expand(f"{RESULTS}/encoders/{{encoder}}.json", encoder=settings.encoders),

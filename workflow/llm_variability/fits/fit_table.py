@@ -103,8 +103,9 @@ def fit_settings(
 
     A fit that cannot be made is one row with a `reason` and no term, estimate or standard error
     (at level `text` a single contrast without variance is a row with a term and a reason).
-    That includes a setting in which any block x group of the design has fewer than two texts: a
-    fit on the rest would answer another question without saying so.
+    That includes a setting in which any block x group of the design has fewer than two texts, or
+    fewer than four at level `text`: a fit on the rest would answer another question without saying
+    so.
 
     similarity: a SIMILARITY table of one model, all its settings.
     settings: (temperature, top-p) that must have rows, even if the table has no text of them.
@@ -237,6 +238,10 @@ def _require_complete(groups: Groups, design: Design) -> None:
     if small:
         more = f" and {len(small) - 3} more" if len(small) > 3 else ""
         raise UnfittableError(f"fewer than two texts in {', '.join(small[:3])}{more}")
+    _require_finite(groups)
+
+
+def _require_finite(groups: Groups) -> None:
     if not (np.isfinite(groups.mean).all() and np.isfinite(groups.within_ss).all()):
         raise UnfittableError("a cosine is not finite")
 
@@ -317,10 +322,11 @@ def measure_outcome(
     fewer than four texts in a block x group, a single block as a sample of blocks, or cosines that
     are all equal.
     """
-    _require_complete(groups, design)
+    require_levels(groups.n_texts, groups.keys, design)
+    require_deletable(groups.n_texts, groups.keys)
     if scope == FORMATS_RANDOM:
         require_blocks(groups.blocks, groups.block_name, "a sample of them")
-    require_deletable(groups.n_texts, groups.keys)
+    _require_finite(groups)
     coding = code_full_factorial(design.factors)[1]
     _, mean, deviation = standardise(_pair_outcome(groups, coding))
     _require_spread(deviation)

@@ -126,12 +126,7 @@ def _make_models(arguments: argparse.Namespace) -> None:
     from llm_variability.report.comparisons import average_by_temperature, tabulate_signals
     from llm_variability.report.cosine import average_over_groups, draw_models_mean_cosine
     from llm_variability.report.figures import save_figure
-    from llm_variability.report.level_tests import (
-        ESTIMATE_TESTS,
-        LEVEL_TESTS,
-        PUBLISHED,
-        of_test,
-    )
+    from llm_variability.report.level_tests import list_estimate_views, list_views
     from llm_variability.report.signals import draw_signals
     from llm_variability.report.summaries import collect_means, encoder_of
     from llm_variability.report.trend import draw_trend
@@ -139,18 +134,24 @@ def _make_models(arguments: argparse.Namespace) -> None:
     design, encoder = read_design(arguments.adjusted), encoder_of(arguments.similarity[0])
     models = [str(read_metadata(path)["model"]) for path in arguments.similarity]
     fits = read_table(arguments.adjusted, ADJUSTED).filter(
-        pl.col("analysis") == "main",
-        pl.col("measure") == encoder,
-        (pl.col("coding") == PUBLISHED) | pl.col("coding").is_null(),
+        pl.col("analysis") == "main", pl.col("measure") == encoder
     )
     signals, trend = tabulate_signals(fits, design), average_by_temperature(fits, design)
     drawn = {
-        f"{test.key}-signals": draw_signals(signals.filter(of_test(test)), models, test, encoder)
-        for test in LEVEL_TESTS
+        f"{view.key}-signals": draw_signals(
+            signals.filter(view.rows()), models, view.explain(design, view.test.label), encoder
+        )
+        for view in list_views(design)
     }
     drawn |= {
-        f"{test.level}-trend": draw_trend(trend.filter(of_test(test)), models, test.level, encoder)
-        for test in ESTIMATE_TESTS
+        f"{view.level_key}-trend": draw_trend(
+            trend.filter(view.rows()),
+            models,
+            view,
+            encoder,
+            view.explain(design, f"{view.test.level} level"),
+        )
+        for view in list_estimate_views(design)
     }
     means = average_over_groups(collect_means(arguments.similarity), design)
     drawn["cosine"] = draw_models_mean_cosine(means, design, encoder)

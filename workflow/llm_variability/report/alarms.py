@@ -23,6 +23,9 @@ THRESHOLDS = {
 """Shares above which the page raises an alarm: of a cell's draws, and for `identical` of its
 prompts with two texts or more, at temperatures above 0."""
 
+MIN_TEXTS = 4
+"""Texts of a group in one block below which nothing is tested at the text level."""
+
 FEW_TEXTS = 20
 """Texts of a group in one block below which the page warns that intervals are wide."""
 
@@ -117,6 +120,26 @@ def describe_few_texts(means: pl.DataFrame, design: Design) -> Iterator[str]:
             f"{model}: a group has fewer than {FEW_TEXTS} texts a {design.block} in {settings:,} of"
             f" {quantity(all_settings, 'setting')} (fewest {worst['fewest_texts']}: {group} in"
             f" {cell_name(worst['temperature'], worst['top_p'])}); intervals are wide there."
+        )
+
+
+def describe_uncalibrated(
+    means: pl.DataFrame, design: Design, calibrated: int | None
+) -> Iterator[str]:
+    """Say if groups have fewer texts than in any simulation of the tests' level.
+
+    means: the mean cosine table of one study. calibrated: texts of a group in one block in the
+    smallest simulated studies of such a design; None where nothing is known. A group with fewer
+    than four texts is not tested, so it is left out.
+    """
+    sampled = means.filter(~is_anchor(design), pl.col("fewest_texts") >= MIN_TEXTS)
+    fewest = sampled["fewest_texts"].min()
+    if calibrated is not None and isinstance(fewest, int) and fewest < calibrated:
+        unit = design.unit or "text"
+        yield (
+            f"a group has as few as {quantity(fewest, unit)} a {design.block}; the tests"
+            f" are calibrated from {quantity(calibrated, unit)} a group and {design.block}, so how"
+            " often they are wrong below that is not known."
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from llm_variability.report.wording import listing
 from llm_variability.tables import Design
 
 SIGNIFICANCE = 0.05
@@ -20,8 +21,26 @@ ASTERISKS = {
 }
 """Whose p-values asterisks stand for: the column and the name of the adjustment."""
 
+WITHIN_FAMILY = {
+    "study": "",
+    "model": " within each model",
+    "setting": " within each setting",
+}
+"""What follows a count of adjusted p-values over several families, by `fits.family`."""
+
+FAMILIES = {
+    "study": "in all models and settings",
+    "model": "of one model, in all its settings",
+    "setting": "of one model in one setting",
+}
+"""Which tests share a family, by `fits.family`."""
+
 _INTERCEPTS = {"Intercept", "(Intercept)", "const"}
 _CODED = re.compile(r"(?P<factor>[^\[\]:]+)\[(?P<level>[^\[\]]*)\](?::|$)")
+
+
+STARRED, SMALL_ERROR = "starred", "small_error"
+"""Columns that `marks.mark_estimates` adds."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,20 @@ def name_contrast(term: str, design: Design) -> Contrast:
         factor, level = parts[0]
         return Contrast(term, f"{level} (vs. {references[factor]})", is_interaction=False)
     return Contrast(term, " × ".join(level for _, level in parts), is_interaction=True)
+
+
+def place_contrast(term: str, design: Design, *, marginal: bool) -> str:
+    """Say where a main contrast is taken: `among man`, or `averaged over gender`.
+
+    Empty for an interaction, and where there is no other factor.
+    """
+    own = {match["factor"] for match in _CODED.finditer(term)}
+    others = [factor for factor in design.factors if factor.name not in own]
+    if len(own) != 1 or not others:
+        return ""
+    if marginal:
+        return f"averaged over {listing([factor.name for factor in others])}"
+    return f"among {listing([factor.reference for factor in others])}"
 
 
 def is_intercept(term: str) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from llm_variability.report.comparisons import Setting, at_setting, is_significant
-from llm_variability.report.contrasts import Contrast
+from llm_variability.report.contrasts import Contrast, place_contrast
+from llm_variability.report.findings import name_place
 from llm_variability.report.level_tests import (
     PUBLISHED,
     TEXT_FIXED,
     TEXT_TESTS,
     View,
+    lead_coding,
     list_text_views,
     of_test,
 )
@@ -29,11 +31,14 @@ def arrange_diversity(
     setting: Setting | None,
     contrasts: list[Contrast],
     models: list[str],
+    within: str = "",
 ) -> Context | None:
     """Lay values by group, contrasts and counts out. Returns None if nothing was measured.
 
     values, estimates: rows of the tables `diversity` and `diversity_estimates` of one study.
+    within: as in `findings.Signal`.
     """
+    coding = lead_coding(design)
     if not values.height and not estimates.height:
         return None
     measures = list(dict.fromkeys([*estimates["measure"], *values["measure"]]))
@@ -51,11 +56,17 @@ def arrange_diversity(
             if (table := _table(view, at_default[1], measures, contrasts, models))
         ],
         "sentences": [
-            describe_measures(estimates, contrast)
+            describe_measures(
+                estimates,
+                contrast,
+                coding,
+                place_contrast(contrast.term, design, marginal=coding != PUBLISHED),
+                within,
+            )
             for contrast in contrasts
             if not contrast.is_interaction and estimates.height
         ],
-        "counts": _counts(estimates),
+        "counts": _counts(estimates, coding),
     }
 
 
@@ -117,10 +128,10 @@ def _table(
     }
 
 
-def _counted(estimates: pl.DataFrame) -> pl.DataFrame:
-    """Count settings by measure, test and main contrast in the published coding, models pooled."""
+def _counted(estimates: pl.DataFrame, coding: str) -> pl.DataFrame:
+    """Count settings by measure, test and main contrast in one coding, models pooled."""
     usable = estimates.filter(
-        pl.col("coding") == PUBLISHED,
+        pl.col("coding") == coding,
         pl.col("estimate").is_not_null(),
         ~pl.col("interaction").fill_null(value=False),
     )
@@ -133,8 +144,8 @@ def _counted(estimates: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _counts(estimates: pl.DataFrame) -> list[Context]:
-    counted = _counted(estimates)
+def _counts(estimates: pl.DataFrame, coding: str) -> list[Context]:
+    counted = _counted(estimates, coding)
     return [
         {"claim": test.claim, **row}
         for test in TEXT_TESTS
@@ -142,12 +153,21 @@ def _counts(estimates: pl.DataFrame) -> list[Context]:
     ]
 
 
-def describe_measures(estimates: pl.DataFrame, contrast: Contrast) -> str:
+def describe_measures(
+    estimates: pl.DataFrame,
+    contrast: Contrast,
+    coding: str = PUBLISHED,
+    place: str = "",
+    within: str = "",
+) -> str:
     """Say in which measures a contrast differs in some setting, in these formats.
 
-    estimates: rows of the table `diversity_estimates` of one study.
+    estimates: rows of the table `diversity_estimates` of one study. place: where the contrast is
+    taken. within: as in `findings.Signal`.
     """
-    counted = _counted(estimates).filter(of_test(TEXT_FIXED), pl.col("contrast") == contrast.label)
+    counted = _counted(estimates, coding).filter(
+        of_test(TEXT_FIXED), pl.col("contrast") == contrast.label
+    )
     parts = []
     for row in counted.iter_rows(named=True):
         ways = [f"{way} in {row[way]:,}" for way in ("higher", "lower") if row[way]]
@@ -155,7 +175,7 @@ def describe_measures(estimates: pl.DataFrame, contrast: Contrast) -> str:
             left = f"{row['holm']:,}" if row["holm"] else "none"
             parts.append(
                 f"{row['measure']} {listing(ways)} of {row['settings']:,} settings ({left} after"
-                " Holm)"
+                f" Holm{within})"
             )
     told = "; ".join(parts) if parts else "no measure differs (p < .05) in any setting"
-    return f"{contrast.label}, in these formats: {told}."
+    return f"{name_place(contrast, place)}, in these formats: {told}."

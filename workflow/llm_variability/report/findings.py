@@ -26,7 +26,8 @@ from llm_variability.tables import Design
 class Signal:
     """Over the settings of one model, encoder, test and contrast: how many are significant.
 
-    holm: those that still are after Holm's adjustment.
+    holm: those that still are after Holm's adjustment. within: what is said after their number
+    where they are of several families (`contrasts.WITHIN_FAMILY`).
     """
 
     settings: int
@@ -34,6 +35,7 @@ class Signal:
     negative: int
     holm: int
     mean_estimate: float
+    within: str = ""
 
     @property
     def significant(self) -> int:
@@ -44,8 +46,8 @@ SignalKey = tuple[str, str, str, str, str]
 """Encoder, model, key of the test, coding, term."""
 
 
-def read_signals(signals: pl.DataFrame) -> dict[SignalKey, Signal]:
-    """Read the signals table of one study."""
+def read_signals(signals: pl.DataFrame, within: str = "") -> dict[SignalKey, Signal]:
+    """Read the signals table of one study. within: as in `Signal`."""
     return {
         (
             row["encoder"],
@@ -59,6 +61,7 @@ def read_signals(signals: pl.DataFrame) -> dict[SignalKey, Signal]:
             row["negative"],
             row["significant_holm"],
             row["mean_estimate"],
+            within,
         )
         for row in signals.iter_rows(named=True)
     }
@@ -82,7 +85,7 @@ def describe_direction(signal: Signal) -> str:
         word = "more" if signal.positive else "less"
         way = f"{'' if signal.significant == 1 else 'all '}{word} homogeneous"
     left = f"{signal.holm:,}" if signal.holm else "none"
-    return f" ({way}; {left} after Holm)"
+    return f" ({way}; {left} after Holm{signal.within})"
 
 
 def describe_signal(signal: Signal) -> str:
@@ -102,6 +105,7 @@ def add_signals(signals: Sequence[Signal]) -> Signal:
         sum(each.negative for each in signals),
         sum(each.holm for each in signals),
         sum(each.mean_estimate * each.settings for each in signals) / settings,
+        signals[0].within,
     )
 
 
@@ -109,11 +113,13 @@ def describe_contrast(
     contrast: Contrast,
     signals: Mapping[LevelTest, Sequence[Signal]],
     default: Sequence[Mapping[str, Any]] = (),
+    place: str = "",
 ) -> str:
     """Say what became of a contrast over all models: a sentence on tests, one on estimates.
 
     signals: one of each model that has one, by test; those of pairs are left out, since their
-    p-values mean nothing. default: the contrast's rows of the default estimates.
+    p-values mean nothing. default: the contrast's rows of the default estimates. place: where the
+    contrast is taken (`contrasts.place_contrast`).
     """
     parts: list[str] = []
     for test, of_models in signals.items():
@@ -129,7 +135,35 @@ def describe_contrast(
     told = [f"{'; '.join(parts)}."] if parts else []
     if at_default := _describe_default(default):
         told.append(at_default)
-    return f"{contrast.label}: {' '.join(told)}"
+    return f"{name_place(contrast, place)}: {' '.join(told)}"
+
+
+def name_place(contrast: Contrast, place: str) -> str:
+    """Name a contrast and where it is taken: `Asian (vs. White), among man`."""
+    return f"{contrast.label}, {place}" if place else contrast.label
+
+
+def describe_published(
+    contrasts: Sequence[tuple[str, Mapping[LevelTest, Sequence[Signal]]]],
+) -> str:
+    """Say in one line in how many settings each contrast of the published coding is significant.
+
+    contrasts: the name of each with its signals, one of each model that has one, by test.
+    """
+    parts = []
+    for name, signals in contrasts:
+        counts = []
+        for test, of_models in signals.items():
+            if test == PAIRWISE:
+                continue
+            total = add_signals(of_models)
+            left = f" ({total.holm:,} after Holm{total.within})" if total.holm else ""
+            counts.append(f"{total.significant:,} of {total.settings:,} {test.claim}{left}")
+        parts.append(f"{name}: {', '.join(counts)}")
+    return (
+        "Published coding, for comparison with the paper (settings with p < .05):"
+        f" {'; '.join(parts)}."
+    )
 
 
 def _describe_default(default: Sequence[Mapping[str, Any]]) -> str:

@@ -118,6 +118,14 @@ def describe_cell(estimate: float, p_value: float, reliable: bool) -> str:
     return f"{signed(estimate)}*" if p_value < SIGNIFICANCE else signed(estimate)
 
 
+def choose_text_colour(background: str | tuple[float, ...] | Array) -> str:
+    """Give that of dark and white text which has the higher contrast ratio on a colour."""
+    paper = seaborn.utils.relative_luminance(background)
+    ink = seaborn.utils.relative_luminance(INK)
+    on_white, on_ink = 1.05 / (paper + 0.05), (paper + 0.05) / (ink + 0.05)
+    return INK if on_ink >= on_white else "white"
+
+
 def _title_lines(panel: Panel, width: float, secondary: bool) -> list[str]:
     """Break a panel's title into lines that its width in inches holds."""
     character = _TITLE_CHARACTER * (0.8 if secondary else 1)
@@ -143,8 +151,6 @@ def _draw_greedy_row(axes: Axes, panel: Panel, row: int, mesh: QuadMesh, size: f
             lw=1.2 if colour else 0,
         )
     )
-    # seaborn writes in white below this luminance.
-    pale = colour is None or seaborn.utils.relative_luminance(colour) > 0.408
     axes.text(
         width / 2,
         row + 0.5,
@@ -152,7 +158,7 @@ def _draw_greedy_row(axes: Axes, panel: Panel, row: int, mesh: QuadMesh, size: f
         ha="center",
         va="center",
         fontsize=size,
-        color=INK if pale else "white",
+        color=INK if colour is None else choose_text_colour(colour),
     )
 
 
@@ -183,6 +189,9 @@ def _draw_panel(axes: Axes, panel: Panel, grid: Grid, secondary: bool) -> QuadMe
     mesh = axes.collections[0]
     assert isinstance(mesh, QuadMesh)
     mesh.set_clip_on(False)  # it fills the panel exactly; a clip path a cell would bloat the SVG
+    for text in axes.texts:
+        column, row = (int(place) for place in text.get_position())
+        text.set_color(choose_text_colour(mesh.cmap(mesh.norm(panel.estimate[row, column]))))
     if greedy is not None:
         _draw_greedy_row(axes, panel, greedy, mesh, size)
     for text in axes.texts:
@@ -228,13 +237,15 @@ def _rows_of(panels: list[Panel], panel_width: float) -> list[list[Panel]]:
     return [panels[at : at + length] for at in range(0, len(panels), max(1, length))]
 
 
-def _draw_scale(figure: Figure, mesh: QuadMesh, box: tuple[float, float, float, float]) -> None:
+def _draw_scale(
+    figure: Figure, mesh: QuadMesh, box: tuple[float, float, float, float], unit: str
+) -> None:
     axes = figure.add_axes(box)
     figure.colorbar(mesh, cax=axes)
     axes.tick_params(length=2, labelsize=8)
     axes.yaxis.set_major_formatter(lambda value, _: signed(value, 2))
     axes.locator_params(nbins=5)
-    axes.set_ylabel("β (SD of cosine)\nred: more homogeneous", fontsize=8, color=MUTED)
+    axes.set_ylabel(f"β ({unit})\nred: more homogeneous", fontsize=8, color=MUTED)
     for spine in axes.spines.values():
         spine.set_visible(False)
 
@@ -256,7 +267,7 @@ def _notes(grid: Grid, marginal: bool) -> str:
     return "; ".join(notes)
 
 
-def _draw_grid(grid: Grid, titles: tuple[str, str], marginal: bool) -> Figure:
+def _draw_grid(grid: Grid, titles: tuple[str, str], view: View) -> Figure:
     """Place the panels, all sizes in inches: main effects in rows, interactions smaller below."""
     main = [panel for panel in grid.panels if not panel.contrast.is_interaction]
     secondary = [panel for panel in grid.panels if panel.contrast.is_interaction]
@@ -304,8 +315,10 @@ def _draw_grid(grid: Grid, titles: tuple[str, str], marginal: bool) -> Figure:
     bar_height = max(panel_height, _SCALE_MIN_HEIGHT)
     bar_left = (_LEFT + beside_scale + 0.25) / width
     bar_bottom = (height - _TOP - title_heights[0] - bar_height) / height
-    _draw_scale(figure, mesh, (bar_left, bar_bottom, 0.14 / width, bar_height / height))
-    figure.text(0.15 / width, 0.10 / height, _notes(grid, marginal), fontsize=7.5, color=MUTED)
+    box = (bar_left, bar_bottom, 0.14 / width, bar_height / height)
+    _draw_scale(figure, mesh, box, view.test.unit)
+    notes = _notes(grid, view.is_marginal)
+    figure.text(0.15 / width, 0.10 / height, notes, fontsize=7.5, color=MUTED)
     return figure
 
 
@@ -352,5 +365,5 @@ def draw_heatmap(
     with figure_style():
         grid = arrange_grid(fits, design, ASTERISKS[stars][0])
         if any(np.isfinite(panel.estimate).any() for panel in grid.panels):
-            return _draw_grid(grid, titles, view.is_marginal)
+            return _draw_grid(grid, titles, view)
         return _no_fit_figure(fits.filter(~is_anchor(design)), titles)

@@ -25,7 +25,7 @@ class LevelTest:
 
     key: in the names of files. label: for people. claim: what a finding of it is about.
     note: what figures say of it, with room for the block's name. caution: a sentence on how far to
-    trust its p-values. method: two sentences on how it is computed.
+    trust its p-values. method: two sentences on how it is computed. unit: of its estimates.
     """
 
     key: str
@@ -36,6 +36,7 @@ class LevelTest:
     note: str
     caution: str
     method: str
+    unit: str = "SD of cosine"
 
 
 TEXT_FIXED = LevelTest(
@@ -74,6 +75,7 @@ CELL = LevelTest(
     "A mixed model of the mean cosine of each group and format, with a random intercept of formats"
     " (appendix J of the paper). Its β is in standard deviations of these means, so it is larger"
     " than the others.",
+    unit="SD of cell means",
 )
 PAIRWISE = LevelTest(
     "pairwise",
@@ -92,13 +94,11 @@ LEVEL_TESTS = (TEXT_FIXED, TEXT_RANDOM, CELL, PAIRWISE)
 """In the order of the page: those whose p-values can be relied on come first."""
 
 TEXT_TESTS = (TEXT_FIXED, TEXT_RANDOM)
-"""Those whose figures the page holds under every encoder; of further encoders the others are files,
-or a page of many models would be too large for a browser."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What one heatmap shows: a test, in the published coding or in that of marginal contrasts."""
+    """What one figure shows: a test, in the published coding or in that of marginal contrasts."""
 
     test: LevelTest
     codings: tuple[str, ...] = (PUBLISHED,)
@@ -115,6 +115,25 @@ class View:
     def label(self) -> str:
         return f"{self.test.label}, marginal" if self.is_marginal else self.test.label
 
+    @property
+    def level_key(self) -> str:
+        """In the names of files of estimates, which both scopes of a level have in common."""
+        return f"{self.test.level}-marginal" if self.is_marginal else self.test.level
+
+    @property
+    def level_label(self) -> str:
+        return f"{self.test.level} level{', marginal' if self.is_marginal else ''}"
+
+    def explain(self, design: Design, label: str) -> str:
+        """Say after a label, where the design has several factors, how its contrasts are read."""
+        if len(design.factors) < 2:
+            return label
+        if self.is_marginal:
+            others = "factor" if len(design.factors) == 2 else "factors"
+            return f"{label}, averaged over the other {others}"
+        references = " / ".join(factor.reference for factor in design.factors)
+        return f"{label}, published coding: among {references}"
+
     def rows(self) -> pl.Expr:
         """Tell its rows in a table with level, scope and coding, those without a fit too."""
         return of_test(self.test) & in_codings(self.codings)
@@ -122,17 +141,39 @@ class View:
 
 MARGINAL = ("marginal", "interaction")
 PUBLISHED_VIEWS = tuple(View(test) for test in LEVEL_TESTS)
-TEXT_VIEWS = tuple(View(test) for test in TEXT_TESTS)
 MARGINAL_VIEWS = tuple(View(test, MARGINAL) for test in TEXT_TESTS)
 
 
 def list_views(design: Design) -> tuple[View, ...]:
-    """List the heatmaps of a design: with one factor, marginal contrasts are the published ones."""
-    return PUBLISHED_VIEWS + (MARGINAL_VIEWS if len(design.factors) > 1 else ())
+    """List the figures of a design, marginal contrasts first.
+
+    With one factor, marginal contrasts are the published ones.
+    """
+    return (MARGINAL_VIEWS if len(design.factors) > 1 else ()) + PUBLISHED_VIEWS
 
 
-ESTIMATE_TESTS = (TEXT_FIXED, CELL, PAIRWISE)
+def list_leading(design: Design) -> tuple[View, ...]:
+    """List those that the page holds under every encoder.
+
+    Of further encoders the others are files, or a page of many models would be too large for a
+    browser.
+    """
+    return list_views(design)[: len(TEXT_TESTS)]
+
+
+def lead_coding(design: Design) -> str:
+    """Give the coding in which main contrasts are told first: averages over the other factors."""
+    return MARGINAL[0] if len(design.factors) > 1 else PUBLISHED
+
+
+PUBLISHED_ESTIMATES = tuple(View(test) for test in (TEXT_FIXED, CELL, PAIRWISE))
 """One of each level: the scopes of the text level have the same estimates."""
+MARGINAL_ESTIMATES = (View(TEXT_FIXED, MARGINAL),)
+
+
+def list_estimate_views(design: Design) -> tuple[View, ...]:
+    """List the figures of estimates by temperature, marginal contrasts first."""
+    return (MARGINAL_ESTIMATES if len(design.factors) > 1 else ()) + PUBLISHED_ESTIMATES
 
 
 def list_text_views(design: Design) -> list[View]:

@@ -38,11 +38,15 @@ def arrange_calibration(path: Path | None) -> Context | None:
         for row in shown.iter_rows(named=True)
         if row["texts"] == shown["texts"].max()
     ]
-    studies = max(table.filter(pl.col("test").is_in(list(keys)))["studies"].to_list(), default=0)
+    simulated = table.filter(pl.col("test").is_in(list(keys)))
+    of_names = simulated["design"].str.starts_with("names")
+    studies = max(simulated["studies"].to_list(), default=0)
     findings = state_findings(table)
     return {
         "rows": rows,
         "studies": f"{studies:,}",
+        "fewest_texts": simulated.filter(~of_names)["texts"].min(),
+        "fewest_names": simulated.filter(of_names)["texts"].min(),
         "findings": findings,
         "figure": embed_drawing(draw_calibration(table), TITLE, f"{TITLE}. {' '.join(findings)}"),
     }

@@ -10,7 +10,14 @@ import polars as pl
 from llm_variability.config import cell_name
 from llm_variability.report import findings
 from llm_variability.report.contrasts import SIGNIFICANCE, Contrast, is_anchor, list_contrasts
-from llm_variability.report.level_tests import PAIRWISE, TEXT_VIEWS, View, list_tests, list_views
+from llm_variability.report.level_tests import (
+    PAIRWISE,
+    View,
+    list_leading,
+    list_tests,
+    list_views,
+)
+from llm_variability.report.marks import is_starred, small_mark
 from llm_variability.report.pictures import Context, ModelFigures, embed
 from llm_variability.report.wording import anchor, p_number, p_text, show_text, signed
 from llm_variability.tables import DRAWS, Design, read_table
@@ -24,8 +31,7 @@ EXAMPLES_SHOWN = 16
 def _estimate_text(row: dict[str, Any]) -> str:
     if not row["converged"]:
         return f"{signed(row['estimate'])}†"
-    star = "*" if row["p_value"] is not None and row["p_value"] < SIGNIFICANCE else ""
-    return f"{signed(row['estimate'])}{star}"
+    return f"{signed(row['estimate'])}{small_mark(row)}{'*' if is_starred(row) else ''}"
 
 
 def _interval_text(row: dict[str, Any], view: View) -> str:
@@ -129,8 +135,8 @@ def _arrange_view(
     }
     caption = findings.describe_heatmap(contrasts, of_terms, model, view, encoder)
     return {
-        "key": view.key,
-        "label": view.label,
+        "view": view,
+        "label": view.explain(design, view.test.label),
         "figure": embed(figures.get((*place, view.key)), caption, output, inside=inside),
         "caption": caption,
         "table": _fits_table(shown, contrasts, view) if inside else None,
@@ -175,7 +181,7 @@ def build_model(
                         design,
                         figures,
                         output,
-                        inside=encoder == encoders[0] or view in TEXT_VIEWS,
+                        inside=encoder == encoders[0] or view in list_leading(design),
                     )
                     for view in views
                 ],

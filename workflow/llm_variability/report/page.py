@@ -10,10 +10,13 @@ from pathlib import Path
 
 import jinja2
 import polars as pl
+import yaml
 
 from llm_variability.report import sections
 from llm_variability.report.alarms import FEW_TEXTS, THRESHOLDS
+from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
 from llm_variability.report.level_tests import LEVEL_TESTS
+from llm_variability.report.marks import SMALL_NOTE, mark_estimates
 from llm_variability.report.methods import arrange_calibration
 from llm_variability.report.model_section import EXAMPLES_SHOWN
 from llm_variability.report.pictures import (
@@ -50,6 +53,9 @@ class Inputs:
     calibration: Path | None = None
 
 
+_ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
+"""Tables of the page whose estimates are marked."""
+
 _SHOWN_ELSEWHERE = {"design", "table", "manifest", "identity", "study", "model"}
 
 
@@ -80,6 +86,15 @@ def _largest_family(fits: pl.DataFrame) -> str:
     return f"{max(sizes.to_list()):,}" if sizes.len() else ""
 
 
+def _read_choices(config: str) -> tuple[str, str]:
+    """Give `fits.family` and `report.asterisks` of a configuration, their defaults if unnamed."""
+    settings = yaml.safe_load(config) or {}
+    return (
+        (settings.get("fits") or {}).get("family", "study"),
+        (settings.get("report") or {}).get("asterisks", "unadjusted"),
+    )
+
+
 def _made_at() -> str:
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = (
@@ -95,7 +110,16 @@ def build_page(inputs: Inputs, output: Path) -> Context:
 
     Raises ValueError if a study of the tables has no stimuli table.
     """
+    config_text = inputs.config.read_text(encoding="utf-8")
+    family, asterisks = _read_choices(config_text)
     tables = read_tables(inputs.tables)
+    for name in _ESTIMATES:
+        tables[name] = mark_estimates(tables[name], asterisks)
+    calibration = arrange_calibration(inputs.calibration)
+    calibrated = {
+        kind: None if calibration is None else calibration[f"fewest_{kind}"]
+        for kind in ("texts", "names")
+    }
     figures = locate_figures(inputs.figures)
     study_figures = locate_study_figures(inputs.study_figures)
     stimuli = {str(read_metadata(path)["study"]): path for path in inputs.stimuli}
@@ -108,7 +132,15 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         draws.setdefault(str(metadata["study"]), {})[str(metadata["model"])] = path
     built = [
         build_study(
-            study, tables, figures, study_figures, stimuli[study], draws.get(study, {}), output
+            study,
+            tables,
+            figures,
+            study_figures,
+            stimuli[study],
+            draws.get(study, {}),
+            calibrated,
+            WITHIN_FAMILY[family],
+            output,
         )
         for study in studies
     ]
@@ -116,7 +148,6 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         {"kind": path.parent.name.removesuffix("s"), "values": read_manifest(path)}
         for path in inputs.manifests
     ]
-    config_text = inputs.config.read_text(encoding="utf-8")
     return {
         "studies": built,
         "name_studies": sections.compare_name_studies(
@@ -129,8 +160,13 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         ],
         "failed_fits": sum(row["settings"] for section in built for row in section["failures"]),
         "level_tests": LEVEL_TESTS,
+        "family": FAMILIES[family],
+        "within": WITHIN_FAMILY[family],
         "family_size": _largest_family(tables["fits"]),
-        "calibration": arrange_calibration(inputs.calibration),
+        "asterisks": ASTERISKS[asterisks][1],
+        "small_note": SMALL_NOTE,
+        "one_model": len({model for section in built for model in section["model_names"]}) == 1,
+        "calibration": calibration,
         "thresholds": {name: percent(share) for name, share in THRESHOLDS.items()},
         "few_texts": FEW_TEXTS,
         "statuses": STATUSES,

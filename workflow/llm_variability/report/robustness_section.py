@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
+from llm_variability.config import cell_name
 from llm_variability.report.comparisons import Setting, at_setting, is_significant
 from llm_variability.report.contrasts import Contrast
 from llm_variability.report.level_tests import (
@@ -13,6 +16,7 @@ from llm_variability.report.level_tests import (
     TEXT_TESTS,
     LevelTest,
     View,
+    lead_coding,
     list_text_views,
     of_test,
 )
@@ -40,12 +44,14 @@ def arrange_robustness(
     setting: Setting | None,
     contrasts: list[Contrast],
     models: list[str],
+    within: str = "",
 ) -> Context | None:
     """Lay the sensitivity analyses out: at the default setting, and as counts over all settings.
 
-    sensitivity, default: rows of these tables of one study and encoder. Returns None if there are
-    no such analyses.
+    sensitivity, default: rows of these tables of one study and encoder. within: as in
+    `findings.Signal`. Returns None if there are no such analyses.
     """
+    coding = lead_coding(design)
     analyses = [each for each in SENSITIVITY if each in set(sensitivity["analysis"])]
     if not analyses or setting is None:
         return None
@@ -55,15 +61,18 @@ def arrange_robustness(
         "sentences": [
             text
             for analysis in analyses
-            for text in [describe_change(sensitivity.filter(pl.col("analysis") == analysis))]
-            if text
+            for rows in [sensitivity.filter(pl.col("analysis") == analysis)]
+            if (text := describe_change(rows, coding, within))
         ],
         "tables": [
             table
             for view in list_text_views(design)
             if (table := _table(view, at_default, default, contrasts, models, analyses))
         ],
-        "counts": count_changes(sensitivity),
+        "coding": "in the published coding"
+        if coding == PUBLISHED
+        else "averaged over the other factors",
+        "counts": count_changes(sensitivity, coding),
         "further": _further(at_default),
     }
 
@@ -146,14 +155,14 @@ def _counts(rows: pl.DataFrame) -> dict[str, int]:
     return {name: int(count) for name, count in counted.row(0, named=True).items()}
 
 
-def count_changes(sensitivity: pl.DataFrame) -> list[Context]:
+def count_changes(sensitivity: pl.DataFrame, coding: str = PUBLISHED) -> list[Context]:
     """Count what is significant in the main analysis, in the other, and in both, over all settings.
 
-    sensitivity: rows of one study and encoder. Main contrasts in the published coding, over all
-    models; a row an analysis, test and contrast, the sum over contrasts first.
+    sensitivity: rows of one study and encoder. Main contrasts in one coding, over all models; a row
+    an analysis, test and contrast, the sum over contrasts first.
     """
     rows = []
-    compared = _compared(sensitivity.filter(pl.col("coding") == PUBLISHED))
+    compared = _compared(sensitivity.filter(pl.col("coding") == coding))
     for analysis in SENSITIVITY:
         for test in TEXT_TESTS:
             part = compared.filter(pl.col("analysis") == analysis, of_test(test))
@@ -180,31 +189,76 @@ def count_changes(sensitivity: pl.DataFrame) -> list[Context]:
     return rows
 
 
-def describe_change(sensitivity: pl.DataFrame) -> str | None:
+def describe_change(
+    sensitivity: pl.DataFrame, coding: str = PUBLISHED, within: str = ""
+) -> str | None:
     """Say what one analysis changes in sign or significance, over all models and settings.
 
-    sensitivity: rows of one study, encoder and analysis. None if nothing can be compared.
+    sensitivity: rows of one study, encoder and analysis. coding: of the main contrasts. within: as
+    in `findings.Signal`. None if nothing can be compared.
     """
-    compared = _compared(sensitivity.filter(pl.col("coding") == PUBLISHED))
+    compared = _compared(sensitivity.filter(pl.col("coding") == coding))
     parts = []
     for test in TEXT_TESTS:
         part = compared.filter(of_test(test))
         if part.height:
-            parts.append(_describe_test(test, _counts(part)))
+            parts.append(_describe_test(test, _counts(part), within))
     name = NAMES[str(sensitivity["analysis"][0])]
     head = f"{name[0].upper()}{name[1:]}"
     if parts:
         return f"{head}: {'; '.join(parts)}."
-    reasons = sensitivity["reason"].drop_nulls()
-    return f"{head}: no estimate in any setting ({reasons[0]})." if reasons.len() else None
+    reasons = sensitivity.drop_nulls("reason").unique(
+        ["model", "temperature", "top_p"], keep="first", maintain_order=True
+    )
+    if not reasons.height:
+        return None
+    first = reasons.row(0, named=True)
+    several = reasons["model"].n_unique() > 1
+    where = f"{first['model']}, " if several else ""
+    where += cell_name(first["temperature"], first["top_p"])
+    return (
+        f"{head}: no estimate in any setting{_span_reasons(reasons['reason'])}. In {where}:"
+        f" {first['reason']}."
+    )
 
 
-def _describe_test(test: LevelTest, counts: dict[str, int]) -> str:
+_SMALL_GROUPS = re.compile(r"^(fewer than \w+ texts) in .*?\(\d+\)(?: and (\d+) more)?(?:;|$)")
+_UNCUT = re.compile(r"([\d,]+) of ([\d,]+) texts were not cut")
+
+
+def _span_reasons(reasons: Iterable[str]) -> str:
+    """Give the range over settings of what reasons count: groups that are too small, uncut texts.
+
+    Nothing where the reasons are of several kinds.
+    """
+    few, uncut = [], []
+    for reason in reasons:
+        small, whole = _SMALL_GROUPS.match(reason), _UNCUT.search(reason)
+        if small is None:
+            return ""
+        named = len(re.findall(r"\(\d+\)", reason.split(";")[0]))
+        few.append((small[1], named + int(small[2] or 0)))
+        if whole is not None:
+            uncut.append((int(whole[1].replace(",", "")), whole[2]))
+    if len({kind for kind, _ in few}) > 1:
+        return ""
+    told = f": {few[0][0]} in {_span([count for _, count in few])} format × groups"
+    if len(uncut) == len(few) and len({texts for _, texts in uncut}) == 1:
+        told += f", {_span([count for count, _ in uncut])} of {uncut[0][1]} texts not cut"
+    return told
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _describe_test(test: LevelTest, counts: dict[str, int], within: str) -> str:
     kept = f"{counts['both']:,} of {quantity(counts['main'], 'significant estimate')} stay so"
     if not counts["main"]:
         kept = "no estimate was significant"
     elif counts["main_holm"]:
-        kept += f" (after Holm {counts['both_holm']:,} of {counts['main_holm']:,})"
+        kept += f" (after Holm{within} {counts['both_holm']:,} of {counts['main_holm']:,})"
     new = counts["here"] - counts["both"]
     estimates, flipped = counts["estimates"], counts["estimates"] - counts["same_sign"]
     signs = f"{flipped or 'none'} of {estimates:,} change{'' if flipped > 1 else 's'} sign"

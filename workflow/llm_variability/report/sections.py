@@ -8,7 +8,7 @@ import polars as pl
 
 from llm_variability.report import statements
 from llm_variability.report.comparisons import Setting
-from llm_variability.report.contrasts import SIGNIFICANCE, Contrast
+from llm_variability.report.contrasts import Contrast
 from llm_variability.report.findings import interval
 from llm_variability.report.length import MEASURES
 from llm_variability.report.level_tests import (
@@ -18,6 +18,7 @@ from llm_variability.report.level_tests import (
     find_test,
     list_tests,
 )
+from llm_variability.report.marks import is_starred, small_mark
 from llm_variability.report.wording import p_number, percent, show_text, signed
 from llm_variability.tables import Design
 
@@ -36,7 +37,9 @@ def _number(value: float | None, decimals: int = 2) -> str:
 
 
 def _starred(row: dict[str, Any]) -> str:
-    return NOTHING if row["estimate"] is None else f"{signed(row['estimate'])}{'*' * row['stars']}"
+    if row["estimate"] is None:
+        return NOTHING
+    return f"{signed(row['estimate'])}{'*' * (row['stars'] or 0)}{small_mark(row)}"
 
 
 def starred_estimates(default: pl.DataFrame) -> dict[tuple[str, str, str, str], str]:
@@ -58,12 +61,12 @@ def describe_estimate(row: dict[str, Any] | None, decimals: int = 2) -> Context 
         return None
     adjusted = {"Holm": row["p_holm"], "BH": row["p_bh"]}
     return {
-        "estimate": signed(row["estimate"], decimals),
+        "estimate": f"{signed(row['estimate'], decimals)}{small_mark(row)}",
         "interval": interval(row, "ci", decimals),
         "simultaneous": interval(row, "simultaneous", decimals),
         "p": "" if row["p_value"] is None else p_number(row["p_value"]),
         "adjusted": [f"{name} {p_number(p)}" for name, p in adjusted.items() if p is not None],
-        "significant": row["p_value"] is not None and row["p_value"] < SIGNIFICANCE,
+        "significant": is_starred(row),
     }
 
 

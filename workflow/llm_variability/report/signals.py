@@ -15,7 +15,6 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from llm_variability.report.figures import INK, MUTED, RULE, draw_headings, figure_style
-from llm_variability.report.level_tests import LevelTest
 
 MORE, LESS = "#b2182b", "#4393c3"
 """Red: more homogeneous than the reference; blue, hatched: less. Ends of the heatmap's scale."""
@@ -23,7 +22,7 @@ MORE, LESS = "#b2182b", "#4393c3"
 _PANEL_WIDTHS = {1: 3.1, 2: 3.1, 3: 2.3}
 """Width in inches by the number of panels in a row."""
 _BAR_PITCH = 0.27
-_TOP, _BOTTOM, _RIGHT = 1.35, 0.50, 0.80
+_TOP, _BOTTOM, _RIGHT = 1.50, 0.50, 0.80
 _ROW_GAP = 0.62
 _COLUMN_GAP = 0.80
 _NAME_CHARACTER = 0.078
@@ -95,15 +94,15 @@ def _draw_panel(axes: Axes, part: pl.DataFrame, models: list[str], most: int, wi
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
-def draw_signals(signals: pl.DataFrame, models: list[str], test: LevelTest, encoder: str) -> Figure:
+def draw_signals(signals: pl.DataFrame, models: list[str], label: str, encoder: str) -> Figure:
     """Draw the counts of significant settings: a panel a main contrast, a bar a model.
 
-    signals: rows of the signals table of one study, encoder and test, in one coding;
-    interactions are left out.
-    models: all of the study, in the order of the bars; one without a fit says so.
+    signals: rows of the signals table of one study, encoder and view; interactions are left out.
+    models: all of the study, in the order of the bars; one without a fit says so. label: names the
+    view.
     """
     signals = signals.filter(~pl.col("interaction"))
-    title = f"Settings with significant homogeneity bias · {test.label}"
+    title = "Settings with significant homogeneity bias"
     panels = [
         (str(contrast), part)
         for (contrast,), part in signals.partition_by(
@@ -113,7 +112,7 @@ def draw_signals(signals: pl.DataFrame, models: list[str], test: LevelTest, enco
     with figure_style():
         if not panels:
             figure = Figure(figsize=(6.4, 1.6))
-            draw_headings(figure, title, f"No fit could be made.\n{encoder}")
+            draw_headings(figure, title, f"No fit could be made.\n{label} · {encoder}")
             return figure
         most = int(signals["settings"].max())  # type: ignore[arg-type]
         names = ["\n".join(textwrap.wrap(model, _NAME_CHARACTERS)) for model in models]
@@ -155,7 +154,7 @@ def draw_signals(signals: pl.DataFrame, models: list[str], test: LevelTest, enco
                 Patch(facecolor="#eceef2", label="not significant"),
             ],
             loc="upper left",
-            bbox_to_anchor=(0.15 / width, 1 - 0.72 / height),
+            bbox_to_anchor=(0.15 / width, 1 - 0.87 / height),
             ncols=3,
             frameon=False,
             fontsize=8.5,
@@ -166,6 +165,7 @@ def draw_signals(signals: pl.DataFrame, models: list[str], test: LevelTest, enco
         draw_headings(
             figure,
             title,
-            f"{encoder} · p < .05, unadjusted (in brackets: after Holm) · against the reference",
+            f"{label} · {encoder}\n"
+            "p < .05, unadjusted (in brackets: after Holm) · against the reference",
         )
     return figure

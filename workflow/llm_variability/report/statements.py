@@ -10,7 +10,7 @@ import polars as pl
 from llm_variability.config import GREEDY, cell_name
 from llm_variability.report.comparisons import Setting, is_published_default
 from llm_variability.report.findings import Signal, add_signals, describe_direction
-from llm_variability.report.level_tests import LevelTest, list_tests, of_test
+from llm_variability.report.level_tests import View, list_tests, of_test
 from llm_variability.report.wording import listing, percent, quantity, signed
 
 
@@ -19,33 +19,40 @@ def _each(frame: pl.DataFrame, column: str) -> Iterator[tuple[str, pl.DataFrame]
         yield str(name), part
 
 
-def describe_signals(signals: pl.DataFrame, test: LevelTest, encoder: str) -> str:
+def describe_signals(
+    signals: pl.DataFrame, view: View, encoder: str, label: str, within: str = ""
+) -> str:
     """Say in how many settings of all models each main contrast is significant.
 
-    signals: rows of the signals table of one encoder, test and coding.
+    signals: rows of the signals table of one encoder and view. label: names the view. within: as in
+    `findings.Signal`.
     """
-    head = f"Settings with p < .05 by contrast and model, {test.label}, {encoder}"
+    head = f"Settings with p < .05 by contrast and model, {label}, {encoder}"
     parts = []
     for contrast, part in _each(signals.filter(~pl.col("interaction")), "contrast"):
         columns = part.select(
-            "settings", "positive", "negative", "significant_holm", "mean_estimate"
+            "settings",
+            "positive",
+            "negative",
+            pl.col("significant_holm").alias("holm"),
+            "mean_estimate",
         )
-        total = add_signals([Signal(*row) for row in columns.iter_rows()])
+        total = add_signals([Signal(**row, within=within) for row in columns.iter_rows(named=True)])
         unit = "settings" if part.height == 1 else "model settings"
         parts.append(
             f"{contrast} significant in {total.significant:,} of {total.settings:,}"
             f" {unit}{describe_direction(total)}"
         )
     told = f"{head}. {'; '.join(parts)}." if parts else f"{head}: no fit could be made."
-    return f"{told} {test.caution}"
+    return f"{told} {view.test.caution}"
 
 
-def describe_trend(averages: pl.DataFrame, level: str, encoder: str) -> str:
+def describe_trend(averages: pl.DataFrame, label: str, encoder: str) -> str:
     """Say in how many models each contrast keeps its direction at every temperature.
 
-    averages: rows of the temperature estimates of one encoder and level, in one coding.
+    averages: rows of the temperature estimates of one encoder and view. label: names the view.
     """
-    head = f"Mean β over top-p by temperature, {level} level, {encoder}"
+    head = f"Mean β over top-p by temperature, {label}, {encoder}"
     parts = []
     for contrast, part in _each(averages, "contrast"):
         temperatures = part["temperature"].unique(maintain_order=True).to_list()

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from llm_variability.config import GREEDY
 from llm_variability.report import alarms, findings, sections, statements
-from llm_variability.report.contrasts import Contrast, is_anchor, list_contrasts, reference_note
+from llm_variability.report.contrasts import (
+    Contrast,
+    is_anchor,
+    list_contrasts,
+    place_contrast,
+    reference_note,
+)
 from llm_variability.report.diversity_section import arrange_diversity
 from llm_variability.report.level_tests import (
-    ESTIMATE_TESTS,
     PUBLISHED,
-    TEXT_TESTS,
     LevelTest,
+    lead_coding,
+    list_estimate_views,
+    list_leading,
     list_tests,
-    of_test,
+    list_views,
 )
+from llm_variability.report.marks import count_small_errors
 from llm_variability.report.model_section import Signals, arrange_examples, build_model
 from llm_variability.report.pictures import Context, ModelFigures, StudyFigures, embed
 from llm_variability.report.robustness_section import arrange_robustness
@@ -57,19 +66,35 @@ def _count_rows(cells: pl.DataFrame) -> list[Context]:
 
 
 def _signal_tables(
-    fits: pl.DataFrame, contrasts: list[Contrast], tests: list[LevelTest], signals: Signals
+    fits: pl.DataFrame,
+    contrasts: list[Contrast],
+    tests: list[LevelTest],
+    signals: Signals,
+    design: Design,
 ) -> list[Context]:
-    """For each encoder, a row a model and contrast of the published coding."""
+    """For each encoder, a row a model, coding and contrast; the leading coding first."""
     tables: dict[str, list[Context]] = {}
     for measure, model in fits.select("measure", "model").unique(maintain_order=True).iter_rows():
-        for contrast in contrasts:
-            found = [
-                signals.get((measure, model, test.key, PUBLISHED, contrast.term)) for test in tests
-            ]
-            if any(found):
-                row = {"model": model, "contrast": contrast, "signals": found}
-                tables.setdefault(measure, []).append(row)
+        for coding in dict.fromkeys((lead_coding(design), PUBLISHED)):
+            for contrast in contrasts:
+                found = [
+                    signals.get((measure, model, test.key, coding, contrast.term)) for test in tests
+                ]
+                if any(found):
+                    row = {
+                        "model": model,
+                        "label": _name(contrast, design, coding),
+                        "minor": contrast.is_interaction,
+                        "lacking": "no fit" if coding == PUBLISHED else "–",
+                        "signals": found,
+                    }
+                    tables.setdefault(measure, []).append(row)
     return [{"encoder": encoder, "rows": rows} for encoder, rows in tables.items()]
+
+
+def _name(contrast: Contrast, design: Design, coding: str) -> str:
+    place = place_contrast(contrast.term, design, marginal=coding != PUBLISHED)
+    return findings.name_place(contrast, place)
 
 
 def _headline(
@@ -78,27 +103,50 @@ def _headline(
     contrasts: list[Contrast],
     tests: list[LevelTest],
     signals: Signals,
+    design: Design,
 ) -> list[str]:
-    """A sentence for each main contrast of the published coding under the first encoder."""
+    """A sentence for each main contrast under the first encoder, in the leading coding.
+
+    Where that is not the published one, a last line has the counts of the published one.
+    """
     if not fits.height:
         return []
     encoder = fits["measure"][0]
     models = fits["model"].unique(maintain_order=True).to_list()
-    published = default.filter(pl.col("encoder") == encoder, pl.col("coding") == PUBLISHED)
-    sentences = []
-    for contrast in contrasts:
-        by_test = {
-            test: [
-                signals[key]
-                for model in models
-                if (key := (encoder, model, test.key, PUBLISHED, contrast.term)) in signals
-            ]
-            for test in tests
-        }
-        by_test = {test: found for test, found in by_test.items() if found}
-        if by_test and not contrast.is_interaction:
-            rows = published.filter(pl.col("term") == contrast.term).rows(named=True)
-            sentences.append(findings.describe_contrast(contrast, by_test, rows))
+
+    def gather(coding: str) -> list[tuple[Contrast, dict[LevelTest, list[findings.Signal]]]]:
+        found = []
+        for contrast in contrasts:
+            by_test = {
+                test: [
+                    signals[key]
+                    for model in models
+                    if (key := (encoder, model, test.key, coding, contrast.term)) in signals
+                ]
+                for test in tests
+            }
+            by_test = {test: of_models for test, of_models in by_test.items() if of_models}
+            if by_test and not contrast.is_interaction:
+                found.append((contrast, by_test))
+        return found
+
+    coding = lead_coding(design)
+    leading, published = gather(coding), gather(PUBLISHED)
+    if not leading:
+        coding, leading = PUBLISHED, published
+    rows = default.filter(pl.col("encoder") == encoder, pl.col("coding") == coding)
+    sentences = [
+        findings.describe_contrast(
+            contrast,
+            by_test,
+            rows.filter(pl.col("term") == contrast.term).rows(named=True),
+            place_contrast(contrast.term, design, marginal=coding != PUBLISHED),
+        )
+        for contrast, by_test in leading
+    ]
+    if coding != PUBLISHED and published:
+        named = [(_name(contrast, design, PUBLISHED), found) for contrast, found in published]
+        sentences.append(findings.describe_published(named))
     return sentences
 
 
@@ -119,6 +167,8 @@ def _overviews(
     tests: list[LevelTest],
     tables: dict[str, pl.DataFrame],
     figures: StudyFigures,
+    design: Design,
+    within: str,
     output: Path,
 ) -> list[Context]:
     """For each encoder, the figures over all models: counts, estimates and cosines."""
@@ -127,7 +177,7 @@ def _overviews(
         figure = embed(figures.get((study, name)), caption, output, inside=inside)
         return {"figure": figure, "caption": caption, "label": label}
 
-    published = pl.col("coding") == PUBLISHED
+    leading = list_leading(design)
     found = []
     for encoder in encoders:
         signals, trends, cosines = (
@@ -140,26 +190,27 @@ def _overviews(
                 "anchor": anchor("study", study, "all", encoder),
                 "signals": [
                     picture(
-                        f"{encoder}-{test.key}-signals",
+                        f"{encoder}-{view.key}-signals",
                         statements.describe_signals(
-                            signals.filter(of_test(test), published), test, encoder
+                            signals.filter(view.rows()), view, encoder, label, within
                         ),
-                        test.label,
-                        inside=encoder == encoders[0] or test in TEXT_TESTS,
+                        label,
+                        inside=encoder == encoders[0] or view in leading,
                     )
-                    for test in tests
+                    for view in list_views(design)
+                    if view.test in tests
+                    for label in [view.explain(design, view.test.label)]
                 ],
                 "trends": [
                     picture(
-                        f"{encoder}-{test.level}-trend",
-                        statements.describe_trend(
-                            trends.filter(of_test(test), published), test.level, encoder
-                        ),
-                        f"{test.level} level",
-                        inside=encoder == encoders[0] or test in TEXT_TESTS,
+                        f"{encoder}-{view.level_key}-trend",
+                        statements.describe_trend(trends.filter(view.rows()), label, encoder),
+                        label,
+                        inside=encoder == encoders[0] or view in leading,
                     )
-                    for test in ESTIMATE_TESTS
-                    if test in tests
+                    for view in list_estimate_views(design)
+                    if view.test in tests
+                    for label in [view.explain(design, f"{view.test.level} level")]
                 ],
                 "cosine": picture(
                     f"{encoder}-cosine", statements.describe_models_cosine(cosines, encoder)
@@ -179,9 +230,13 @@ def _lengths(study: str, lengths: pl.DataFrame, figures: StudyFigures, output: P
 
 
 def _further_alarms(
-    tables: dict[str, pl.DataFrame], draws: dict[str, Path], design: Design
+    tables: dict[str, pl.DataFrame],
+    draws: dict[str, Path],
+    design: Design,
+    calibrated: int | None,
 ) -> list[str]:
     return [
+        *alarms.describe_uncalibrated(tables["mean_cosine"], design, calibrated),
         *alarms.describe_few_texts(tables["mean_cosine"], design),
         *statements.describe_over_long(tables["over_long"]),
         *(
@@ -206,11 +261,15 @@ def build_study(
     study_figures: StudyFigures,
     stimuli_path: Path,
     draws: dict[str, Path],
+    calibrated: Mapping[str, int | None],
+    within: str,
     output: Path,
 ) -> Context:
     """Gather what the page says of one study.
 
-    tables: the page's tables. draws: a draws table of each model.
+    tables: the page's tables, estimates marked. draws: a draws table of each model. calibrated: the
+    fewest texts of a group that the tests are calibrated with, and the fewest names. within: as in
+    `findings.Signal`.
     """
     design = Design.from_json(read_metadata(stimuli_path)["design"])
     stimuli = read_table(stimuli_path, STIMULI)
@@ -225,14 +284,14 @@ def build_study(
     contrasts = list_contrasts(fits["term"], design)
     models = list(dict.fromkeys([*cells["model"], *fits["model"]]))
     encoders = list(dict.fromkeys([*fits["measure"], *tables["mean_cosine"]["encoder"]]))
-    signals = findings.read_signals(tables["signals"])
+    signals = findings.read_signals(tables["signals"], within)
     setting = sections.find_setting(default)
     primary = pl.col("encoder") == (encoders[0] if encoders else "")
     return {
         "name": study,
         "anchor": anchor("study", study),
         "draws_sentence": findings.describe_draws(cells) if cells.height else "No draws were made.",
-        "headline": _headline(fits, default, contrasts, tests, signals),
+        "headline": _headline(fits, default, contrasts, tests, signals, design),
         "agreements": _agreements(tables),
         "primary_encoder": fits["measure"][0] if fits.height else "",
         "design": design,
@@ -241,10 +300,13 @@ def build_study(
         "greedy_note": design.greedy_is_anchor and (cells["temperature"] == GREEDY).any(),
         "reference": reference_note(design),
         "factors": " × ".join(factor.name for factor in design.factors),
+        "small_errors": count_small_errors(default),
         "has_interaction": any(contrast.is_interaction for contrast in contrasts),
         "tests": tests,
-        "signals": _signal_tables(fits, contrasts, tests, signals),
-        "overviews": _overviews(study, encoders, tests, tables, study_figures, output),
+        "signals": _signal_tables(fits, contrasts, tests, signals, design),
+        "overviews": _overviews(
+            study, encoders, tests, tables, study_figures, design, within, output
+        ),
         "default": sections.arrange_default(default, contrasts, models),
         "robustness": arrange_robustness(
             tables["sensitivity"].filter(primary, ~is_anchor(design)),
@@ -253,6 +315,7 @@ def build_study(
             setting,
             contrasts,
             models,
+            within,
         ),
         "diversity": arrange_diversity(
             tables["diversity"],
@@ -261,6 +324,7 @@ def build_study(
             setting,
             contrasts,
             models,
+            within,
         ),
         "encoder_agreement": sections.arrange_encoder_agreement(tables["encoder_agreement"]),
         "level_agreement": sections.arrange_level_agreement(tables["level_agreement"]),
@@ -281,10 +345,13 @@ def build_study(
             )
             for model in models
         ],
+        "model_names": models,
         "counts": _count_rows(cells),
         "alarms": list(alarms.describe_alarms(cells)),
         "alarms_in_short": list(alarms.summarise_alarms(cells)),
-        "further_alarms": _further_alarms(tables, draws, design),
+        "further_alarms": _further_alarms(
+            tables, draws, design, calibrated["texts" if design.unit is None else "names"]
+        ),
         "determinism": [
             findings.describe_determinism(row)
             for row in tables["determinism"].iter_rows(named=True)

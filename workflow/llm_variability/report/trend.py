@@ -9,6 +9,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from llm_variability.report.figures import draw_headings, figure_style
+from llm_variability.report.level_tests import View
 from llm_variability.report.lines import Line, draw_panels
 
 _PANELS_A_ROW = 3
@@ -22,12 +23,14 @@ def _lines(part: pl.DataFrame) -> dict[str, Line]:
     return lines
 
 
-def draw_trend(averages: pl.DataFrame, models: list[str], level: str, encoder: str) -> Figure:
+def draw_trend(
+    averages: pl.DataFrame, models: list[str], view: View, encoder: str, label: str
+) -> Figure:
     """Draw the mean estimate of each main contrast against temperature.
 
-    averages: as `average_by_temperature` gives them, of one encoder and level, in one coding (both
-    scopes of the text level have the same estimates). models: all of the study, so that a model
-    has the same look in each of its figures.
+    averages: as `average_by_temperature` gives them, of one encoder and view (both scopes of the
+    text level have the same estimates). models: all of the study, so that a model has the same look
+    in each of its figures. label: names the view.
     """
     title = "Mean β by temperature"
     with figure_style():
@@ -39,14 +42,14 @@ def draw_trend(averages: pl.DataFrame, models: list[str], level: str, encoder: s
         ]
         if not panels:
             figure = Figure(figsize=(6.4, 1.6))
-            draw_headings(figure, title, f"No fit could be made.\n{level} level · {encoder}")
+            draw_headings(figure, title, f"No fit could be made.\n{label} · {encoder}")
             return figure
         columns = 2 if len(panels) in (2, 4) else _PANELS_A_ROW
         figure = draw_panels(
             panels,
             models,
             legend="model",
-            y_labels=["mean β (SD of cosine)"],
+            y_labels=[f"mean β ({view.test.unit})"],
             columns=columns,
             zero_line=True,
         )
@@ -54,7 +57,7 @@ def draw_trend(averages: pl.DataFrame, models: list[str], level: str, encoder: s
         draw_headings(
             figure,
             title,
-            f"Averaged over top-p · {level} level · {encoder}{greedy}\n"
-            "above 0: more homogeneous than the reference; below: less",
+            f"Averaged over top-p · {label}\n"
+            f"{encoder}{greedy} · above 0: more homogeneous than the reference; below: less",
         )
     return figure
