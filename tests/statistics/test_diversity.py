@@ -18,7 +18,7 @@ from llm_variability.diversity.lexical import (
     measure_differentiation,
     measure_words,
 )
-from llm_variability.diversity.vendi import measure_vendi
+from llm_variability.diversity.vendi import explain_no_jackknife, measure_vendi
 from llm_variability.diversity.words import count_ngrams, name_category, split_words
 from llm_variability.fits.measure_level import Measured
 
@@ -184,6 +184,29 @@ def test_the_vendi_score_is_that_of_its_authors(n: int, seed: int) -> None:
         return float(vendi.score_K(rows[kept] @ rows[kept].T))
 
     assert agrees(measure_vendi(rows), list(range(n)), score, 1e-9)
+
+
+def test_the_vendi_score_s_jackknife_needs_twenty_texts() -> None:
+    assert explain_no_jackknife(20) is None
+    reason = "Vendi score: its jackknife needs 20 texts a group; there are 19"
+    assert explain_no_jackknife(19) == reason
+
+
+def test_the_jackknife_of_few_texts_is_far_too_small_and_of_twenty_nearly_right() -> None:
+    """The mean jackknife over the variance of 800 groups' scores, which is known to 5%.
+
+    Vectors of 64 numbers around one direction, some of them nearer than others.
+    """
+    random = np.random.default_rng(1)
+    axis = random.normal(size=64)
+    ratio = {}
+    for n in (5, 20):
+        away = 2 * (1 - random.beta(2, 2, (800, n, 1)))
+        scores = [measure_vendi(group) for group in axis + away * random.normal(size=(800, n, 64))]
+        jackknife = np.mean([(n - 1) * each.deleted.var() for each in scores])
+        ratio[n] = jackknife / np.var([each.value for each in scores])
+    assert ratio[5] < 0.7
+    assert 0.75 < ratio[20] < 1.05
 
 
 def test_the_vendi_score_counts_what_is_at_right_angles() -> None:

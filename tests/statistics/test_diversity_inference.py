@@ -274,6 +274,25 @@ def test_a_measure_without_a_value_says_where() -> None:
     )
 
 
+REASON = "no standard error"
+
+
+@pytest.mark.parametrize(("design", "random"), [(LABELS, None), (NAMES, REASON)])
+def test_without_a_jackknife_nothing_that_needs_one_is_tested(
+    design: Design, random: str | None
+) -> None:
+    """Formats random needs one only where formats share their names."""
+    keys = KEYS if design is LABELS else list(product(BLOCKS, ("White", "Black")))
+    units = {key: [f"{key[1]} {i}" for i in range(7)] for key in keys}
+    setting = setting_of(draw(keys), units)
+    fits = fit(replace(setting, no_jackknife=REASON), design)
+    reasons = {scope: set(part["reason"]) for (scope,), part in fits.group_by("scope")}
+    assert reasons == {"formats fixed": {REASON}, "formats random": {random}}
+    whole = fit(setting, design).filter(pl.col("scope") == "formats random")
+    if random is None:
+        assert fits.filter(pl.col("scope") == "formats random").equals(whole)
+
+
 def test_skewed_texts_without_a_difference_are_rejected_at_the_level() -> None:
     """800 null studies of a ratio of means; 5% has a Monte Carlo standard error of 0.8 points."""
     rng = np.random.default_rng(8)

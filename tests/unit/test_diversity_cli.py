@@ -237,7 +237,14 @@ def test_the_vendi_score_is_named_by_its_encoder(
     fits = read_table(tmp_path / "fits.parquet", FITS)
     assert set(values["measure"]) == set(fits["measure"]) == {"Vendi score, e"}
     assert values["value"].is_between(1, 4).all()  # four numbers a vector
-    assert fits["converged"].all()
+    reasons = dict(fits.select("scope", "reason").unique().iter_rows())
+    n_texts = values["n_texts"][0]
+    assert reasons == {
+        "formats fixed": (
+            f"Vendi score: its jackknife needs 20 texts a group; there are {n_texts}"
+        ),
+        "formats random": None,
+    }
 
 
 def test_a_text_without_a_vector_ends_the_command_in_one_line(

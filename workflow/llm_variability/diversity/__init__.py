@@ -11,5 +11,5 @@ Each measure comes with its values for the group without each of its texts, whic
 standard error needs (`fits.measure_level`).
 """
 
-VERSION = 1
+VERSION = 2
 """Changes when results of this stage change, so that they are made anew; else it stays."""

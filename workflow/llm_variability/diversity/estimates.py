@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from llm_variability.diversity.lexical import (
     measure_differentiation,
     measure_words,
 )
-from llm_variability.diversity.vendi import measure_vendi
+from llm_variability.diversity.vendi import explain_no_jackknife, measure_vendi
 from llm_variability.diversity.words import name_category, split_words
 from llm_variability.fits.coding import list_groups
 from llm_variability.fits.fit_table import Setting, setting_order
@@ -62,12 +63,15 @@ def measure_lexical(groups: Groups) -> Measures:
 def vendi_of(encoder: str, vectors: np.ndarray) -> Callable[[Groups], Measures]:
     """Give what measures the texts of one setting by the Vendi score.
 
+    A setting with too few texts a group for the score's jackknife says so.
+
     vectors: (m, d), a row a distinct text. The groups' frames have `row`, the text's row in them.
     """
 
     def measure(groups: Groups) -> Measures:
         score = groups.measure(lambda frame: measure_vendi(vectors[frame["row"].to_numpy()]))
-        return {name_vendi(encoder): score}
+        n_texts = min((frame.height for frame in groups.texts.values()), default=0)
+        return {name_vendi(encoder): replace(score, no_jackknife=explain_no_jackknife(n_texts))}
 
     return measure
 

@@ -78,11 +78,13 @@ class MeasuredSetting:
     n_texts: of each block x group before all were cut to the same number; absent for none.
     measured: of each block x group with two texts or more.
     units: the unit that each text left out belongs to, where a design names one.
+    no_jackknife: why the jackknife's variance of it is not to be had; None where it is.
     """
 
     n_texts: Mapping[Key, int]
     measured: Mapping[Key, Measured]
     units: Mapping[Key, Sequence[str]] | None = None
+    no_jackknife: str | None = None
 
 
 def fit_measure(
@@ -103,7 +105,8 @@ def fit_measure(
     random. `n_observations` counts the texts measured.
 
     What cannot be estimated is a row with a reason, as in `fit_table.fit_settings`: greedy anchors,
-    groups without texts, fewer than four texts in one, a measure without a value or variance.
+    groups without texts, fewer than four texts in one, a measure without a value or variance, or
+    without a jackknife where one is needed: with fixed blocks, or units that all blocks share.
 
     Returns a FITS table, in the order of `settings`.
     """
@@ -150,6 +153,8 @@ def infer_measure(
     if scope == FORMATS_RANDOM:
         require_blocks(blocks, design.block, "a sample of them")
     require_deletable(n_texts, keys)
+    if setting.no_jackknife and (scope == FORMATS_FIXED or design.unit is not None):
+        raise UnfittableError(setting.no_jackknife)
     measured = [setting.measured[key] for key in keys]
     for key, each in zip(keys, measured, strict=True):
         if not (np.isfinite(each.value) and np.isfinite(each.deleted).all()):
