@@ -28,7 +28,6 @@ from llm_variability.calibration.document import PARTS
 from llm_variability.calibration.rates import run_studies
 from llm_variability.calibration.studies import (
     DESIGNS,
-    FORMATS,
     Study,
     draw_sample,
     list_studies,
@@ -58,9 +57,9 @@ def compare_refits(refits: int, seed: int) -> None:
             taken, apart = 0.0, np.zeros((refits, 2))
             for i in range(refits):
                 outcome = GroupedOutcome(
-                    block=np.repeat(np.arange(FORMATS), len(coding)),
-                    coding=np.tile(coding, (FORMATS, 1)),
-                    count=np.full(FORMATS * len(coding), sample.pairs),
+                    block=np.repeat(np.arange(study.formats), len(coding)),
+                    coding=np.tile(coding, (study.formats, 1)),
+                    count=np.full(study.formats * len(coding), sample.pairs),
                     mean=sample.means[i].ravel(),
                     within_ss=sample.within_ss[i].ravel(),
                 )

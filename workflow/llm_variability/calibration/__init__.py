@@ -11,5 +11,5 @@ It uses `fits` and the look of the figures. The report may use `table`, no other
 uses any of it.
 """
 
-VERSION = 1
+VERSION = 2
 """Changes when results of this stage change, so that they are made anew; else it stays."""

@@ -13,6 +13,7 @@ from llm_variability.calibration.table import (
     format_list,
     format_rates,
     format_shown,
+    format_small,
     others_than_package,
     state_findings,
 )
@@ -20,6 +21,7 @@ from llm_variability.config import ConfigError
 
 PARTS: Mapping[str, Callable[[pl.DataFrame], str]] = {
     "shown": format_shown,
+    "small": format_small,
     "findings": lambda table: format_list(state_findings(table)),
     "package": lambda table: format_rates(table, PACKAGE),
     "others": lambda table: format_rates(table, others_than_package(table, names=False)),

@@ -20,10 +20,12 @@ import numpy as np
 
 from llm_variability.fits.contrasts import Contrast, list_contrasts
 from llm_variability.fits.random_intercept import Floats
-from llm_variability.fits.text_inference import FORMATS_FIXED, FORMATS_RANDOM
+from llm_variability.fits.text_inference import FORMATS_FIXED, FORMATS_RANDOM, SCOPES
 from llm_variability.tables import Factor
 
-FORMATS = 13
+PUBLISHED_FORMATS, DEFAULT_FORMATS = 13, 4
+"""Formats of the published study, and of the default configuration."""
+
 DIMENSIONS = 16
 MEAN_COSINE = 0.62
 FORMAT_RANGE = 0.15
@@ -52,6 +54,7 @@ class Study:
     uneven: groups interact by different amounts, and the groups of a gender share part of it.
     shared: how much of a name's typicality (its variance) is the same in all formats.
     contrast: the one that is tested, its coding and its number within the coding.
+    formats: how many there are.
     """
 
     title: str
@@ -63,6 +66,7 @@ class Study:
     uneven: bool = False
     shared: float = 0.0
     contrast: tuple[str, int] = PUBLISHED
+    formats: int = PUBLISHED_FORMATS
 
     @property
     def is_null(self) -> bool:
@@ -70,14 +74,22 @@ class Study:
 
     @property
     def name(self) -> str:
-        """Say which kind it is, as in `2 groups / 10 / formats fixed / null / treatment 1`."""
+        """Say which kind it is, as in `2 groups / 10 / formats fixed / null / treatment 1`.
+
+        The number of formats is in it where it is not the published one.
+        """
         coding, number = self.contrast
-        parts = (self.design, str(self.texts), self.scope, self.title, f"{coding} {number}")
+        parts = [self.design, str(self.texts), self.scope, self.title, f"{coding} {number}"]
+        if self.formats != PUBLISHED_FORMATS:
+            parts.append(f"{self.formats} formats")
         return " / ".join(parts)
 
 
 def list_studies() -> list[Study]:
-    """List the kinds: designs, numbers of texts, scopes, with and without slopes and effect."""
+    """List the kinds: designs, numbers of texts, scopes, with and without slopes and effect.
+
+    At the end those of the sizes of the default configuration.
+    """
     studies = []
     for design in ("2 groups", "4 x 2 groups"):
         for texts in TEXTS:
@@ -99,7 +111,15 @@ def list_studies() -> list[Study]:
         for title, effect in (("null, slopes 0.04", 0.0), ("0.04, slopes 0.04", 0.04)):
             fixed = replace(fixed, title=title, effect=effect)
             studies += [fixed, replace(fixed, scope=FORMATS_RANDOM)]
-    return studies
+    return studies + _list_small_studies()
+
+
+def _list_small_studies() -> list[Study]:
+    """List null studies of the sizes of the default configuration, with slopes."""
+    null = Study("null, slopes 0.04", "4 x 2 groups", 6, "", 0.04, formats=DEFAULT_FORMATS)
+    names = replace(null, design="names", texts=4, shared=0.5)
+    kinds = (null, replace(null, contrast=MARGINAL_GENDER), names)
+    return [replace(kind, scope=scope) for kind in kinds for scope in SCOPES]
 
 
 @dataclass(frozen=True)
@@ -131,16 +151,16 @@ def draw_truth(study: Study, size: int, rng: np.random.Generator) -> Floats:
     """Draw each format x group's mean cosine; intercepts are uniform, slopes normal up to 2 SD."""
     factors = DESIGNS[study.design]
     groups = int(np.prod([len(factor.levels) for factor in factors]))
-    slopes = _cut_normal((size, FORMATS, groups), rng) * study.slope
+    slopes = _cut_normal((size, study.formats, groups), rng) * study.slope
     if study.uneven:
         own = np.array([0.02, 0.02, 0.06, 0.06, 0.02, 0.02, 0.02, 0.02])
-        by_gender = 0.02 * _cut_normal((size, FORMATS, 2), rng)
+        by_gender = 0.02 * _cut_normal((size, study.formats, 2), rng)
         slopes = slopes / study.slope * own + np.tile(by_gender, 4)
     if study.scope == FORMATS_FIXED:
         slopes -= slopes.mean(axis=1, keepdims=True)
     effects = np.zeros(groups)
     effects[groups // len(factors[0].levels)] = study.effect
-    intercepts = rng.uniform(-FORMAT_RANGE, FORMAT_RANGE, (size, FORMATS, 1))
+    intercepts = rng.uniform(-FORMAT_RANGE, FORMAT_RANGE, (size, study.formats, 1))
     truth = MEAN_COSINE + intercepts + slopes + effects
     if truth.max() > 0.97 or truth.min() < 0.2:
         raise ValueError("a mean cosine is outside 0.2 to 0.97: lower the slopes")
@@ -164,7 +184,7 @@ def draw_sample(study: Study, size: int, rng: np.random.Generator) -> Sample:
     """Draw texts and compress each format x group to its texts' sums of cosines."""
     truth = draw_truth(study, size, rng)
     texts, groups = study.texts, truth.shape[-1]
-    shape = (size, FORMATS, groups, texts)
+    shape = (size, study.formats, groups, texts)
     typical = _draw_typicality(shape, rng)
     noise = rng.standard_normal((*shape, DIMENSIONS), dtype=np.float32)
     if study.shared:

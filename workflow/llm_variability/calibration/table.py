@@ -12,7 +12,11 @@ import polars as pl
 from llm_variability.calibration import VERSION
 from llm_variability.calibration.candidates import PACKAGE, TEXT_FIXED, TEXT_RANDOM
 from llm_variability.calibration.rates import SIMULTANEOUS, Rate, wilson_interval
-from llm_variability.calibration.studies import MARGINAL_GENDER, find_contrast
+from llm_variability.calibration.studies import (
+    MARGINAL_GENDER,
+    PUBLISHED_FORMATS,
+    find_contrast,
+)
 from llm_variability.config import ConfigError
 from llm_variability.fits.text_inference import FORMATS_FIXED, FORMATS_RANDOM
 
@@ -21,6 +25,7 @@ RESOURCE = Path("resources/calibration/calibration.csv")
 
 SCHEMA: dict[str, Any] = {
     "design": pl.String,
+    "formats": pl.Int64,
     "texts": pl.Int64,
     "scope": pl.String,
     "study": pl.String,
@@ -41,7 +46,7 @@ SCHEMA: dict[str, Any] = {
 """Columns of calibration.csv. `slope` and `effect` are in cosines; `_low` and `_high` are the 95%
 Monte Carlo interval of the rate; `version` is that of the code that made the row."""
 
-KIND = ["design", "texts", "scope", "study", "contrast"]
+KIND = ["design", "formats", "texts", "scope", "study", "contrast"]
 """Columns that name a kind of study."""
 
 LEVEL_BAND = (0.04, 0.06)
@@ -64,7 +69,7 @@ def tabulate_rates(rates: Iterable[Rate], seed: int) -> pl.DataFrame:
         rejected = wilson_interval(each.rejected, each.studies)
         covered = wilson_interval(each.covered, each.studies)
         rows.append(
-            (study.design, study.texts, study.scope, study.title)
+            (study.design, study.formats, study.texts, study.scope, study.title)
             + (f"{contrast.coding} {contrast.term}", study.slope, study.effect)
             + (each.test, each.studies, each.rejected, *rejected, each.covered, *covered)
             + (seed, VERSION)
@@ -109,8 +114,8 @@ def load_calibration(path: Path | None = None) -> pl.DataFrame:
 def select_shown(table: pl.DataFrame) -> pl.DataFrame:
     """Choose what a reader needs: the tests of the package, in studies like the published one.
 
-    Formats have slopes with an SD of 0.04 cosines, as those of the published GPT-3.5 texts do, and
-    the contrast is the published coding's first.
+    There are 13 formats, which have slopes with an SD of 0.04 cosines, as those of the published
+    GPT-3.5 texts do, and the contrast is the published coding's first.
     Returns a row each (design, texts, scope, test): `false_positives` and `covered`, shares of the
     null studies and of the studies with a difference of 0.04 cosines, and `power`, the share of
     the latter that reject; each with `_low` and `_high`; `keeps_level`, whether the Monte Carlo
@@ -119,6 +124,7 @@ def select_shown(table: pl.DataFrame) -> pl.DataFrame:
     """
     keys = ["design", "texts", "scope", "test"]
     shown = table.filter(
+        pl.col("formats") == PUBLISHED_FORMATS,
         pl.col("contrast").str.starts_with("treatment"),
         pl.col("design").is_in(SHOWN_DESIGNS),
         pl.col("test").is_in(PACKAGE),
@@ -154,7 +160,34 @@ def _range(shares: pl.Series) -> str:
 
 
 def state_findings(table: pl.DataFrame) -> list[str]:
-    """Say in plain sentences what the table shows, every figure taken from it."""
+    """Say in plain sentences what the table shows, every figure taken from it.
+
+    At first of studies with 13 formats, then a sentence for each other number of formats.
+    """
+    is_published = pl.col("formats") == PUBLISHED_FORMATS
+    others = table.filter(~is_published).partition_by("formats", maintain_order=True)
+    return _state_published(table.filter(is_published)) + [_state_size(part) for part in others]
+
+
+def _state_size(table: pl.DataFrame) -> str:
+    """Say which shares of null studies the tests reject, of studies with one number of formats."""
+    null = table.filter(pl.col("effect") == 0)
+    sizes = sorted(null["texts"].unique())
+    texts = " to ".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
+    found = []
+    for test in (*OWN_TEST.values(), "pairwise", "cell"):
+        scope = [scope for scope, own in OWN_TEST.items() if own == test]
+        rates = null.filter(pl.col("test") == test, pl.col("scope").is_in(scope or list(OWN_TEST)))
+        if rates.height:
+            whose = " of those of its scope" if scope else ""
+            found.append(f"{test} rejects {_range(rates['rejected'])}%{whose}")
+    return (
+        f"{table['formats'][0]} formats of {texts} texts in place of {PUBLISHED_FORMATS}, null"
+        f" studies: {'; '.join(found)}."
+    )
+
+
+def _state_published(table: pl.DataFrame) -> list[str]:
     own = table.filter(pl.col("test") == pl.col("scope").replace_strict(OWN_TEST))
     null = own.filter(pl.col("effect") == 0)
     lines = []
@@ -214,13 +247,13 @@ def format_rates(table: pl.DataFrame, tests: Sequence[str]) -> str:
     rows = []
     wanted = table.filter(pl.col("test").is_in(list(tests)))
     for kind, part in wanted.partition_by(KIND, as_dict=True, maintain_order=True).items():
-        design, texts, scope, study, contrast = kind
+        design, formats, texts, scope, study, contrast = kind
         cells = {row["test"]: _cell(row) for row in part.iter_rows(named=True)}
         if contrast.startswith(MARGINAL_GENDER[0]):
             study = f"{study}, {contrast}"
-        rows.append([design, str(texts), scope.removeprefix("formats "), study])
+        rows.append([design, str(formats), str(texts), scope.removeprefix("formats "), study])
         rows[-1] += [cells.get(test, "") for test in tests]
-    return _markdown(["design", "texts", "scope", "truth", *tests], rows)
+    return _markdown(["design", "formats", "texts", "scope", "truth", *tests], rows)
 
 
 def format_shown(table: pl.DataFrame, texts: int = 50) -> str:
@@ -238,6 +271,11 @@ def format_shown(table: pl.DataFrame, texts: int = 50) -> str:
     ]
     header = ["design", "question", "test", "false positives", "coverage", "power"]
     return _markdown(header, rows)
+
+
+def format_small(table: pl.DataFrame) -> str:
+    """Write `format_rates` of the package's tests in studies with other than 13 formats."""
+    return format_rates(table.filter(pl.col("formats") != PUBLISHED_FORMATS), PACKAGE)
 
 
 def others_than_package(table: pl.DataFrame, names: bool) -> list[str]:
@@ -261,7 +299,7 @@ def summarise(table: pl.DataFrame) -> str:
     lines.append(format_list(state_findings(table)))
     lines += [
         "",
-        "50 texts; formats with slopes; power in brackets: the test rejects too many null studies",
+        "13 formats with slopes, 50 texts; power in brackets: too many null studies are rejected",
         "",
     ]
     return "\n".join([*lines, format_shown(table), ""])
