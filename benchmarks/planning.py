@@ -3,12 +3,15 @@
     python benchmarks/planning.py disk RESULTS [RESULTS ...]
     python benchmarks/planning.py tokens RESULTS [RESULTS ...]
     python benchmarks/planning.py published TEXTS EMBEDDINGS --output SIMILARITY
+    python benchmarks/planning.py samples TEXTS EMBEDDINGS [--texts 50] [--seeds 1 2 3 4 5]
 
 `disk` and `tokens` read the results of finished runs. `published` makes a similarity table of all
 published texts, which `python -m llm_variability.plan CONFIG --pilot SIMILARITY` takes as a pilot,
-and prints the population that the plan takes by default. TEXTS and EMBEDDINGS are what
-`snakemake validate_lee2024` leaves in results/validation/lee2024: texts.parquet and
-ENCODER/embeddings.parquet.
+and prints the population that the plan takes by default, and how unequal the contrasts' standard
+errors over the formats are. `samples` draws samples of the published texts, as the validation
+does, and sets their standard errors with formats fixed beside those of the plan's
+model. TEXTS and EMBEDDINGS are what `snakemake validate_lee2024` leaves in
+results/validation/lee2024: texts.parquet and ENCODER/embeddings.parquet.
 """
 
 from __future__ import annotations
@@ -20,12 +23,25 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from llm_variability.fits.coding import INTERCEPT, list_groups
+from llm_variability.fits.contrasts import list_contrasts
+from llm_variability.fits.group_statistics import summarise_groups
+from llm_variability.fits.text_inference import (
+    FORMATS_FIXED,
+    FORMATS_RANDOM,
+    Inference,
+    infer_formats_fixed,
+    infer_formats_random,
+)
+from llm_variability.fits.text_level import measure_groups
 from llm_variability.plan.counts import TEMPLATE_TOKENS, TOKENS_PER_WORD
-from llm_variability.plan.population import list_effects, read_pilot
+from llm_variability.plan.population import PUBLISHED, list_effects, read_pilot
+from llm_variability.plan.power import Layout, simulate_tests
 from llm_variability.similarity.cosine import summarise_similarity
 from llm_variability.similarity.embedding import hash_text, stack_vectors
-from llm_variability.tables import EMBEDDINGS, SIMILARITY, read_table, write_table
+from llm_variability.tables import EMBEDDINGS, SIMILARITY, Design, read_table, write_table
 from llm_variability.validation.lee2024 import TEXTS, label_design
+from llm_variability.validation.sampling import number_texts, sample_texts, summarise_texts
 
 
 def list_sizes(results: Path) -> Iterator[tuple[str, int, int]]:
@@ -104,6 +120,68 @@ def measure_published(texts: Path, embeddings: Path, output: Path) -> None:
     for factor, contrast in list_effects(design.factors):
         slope = population.slopes[contrast.coding, factor]
         print(f"slope       {slope:.4f} (SD of a difference in {factor}, {contrast.coding})")
+    print_spread(table, design)
+
+
+def infer_contrasts(similarity: pl.DataFrame, design: Design, scope: str) -> Inference:
+    """Infer every contrast of one complete setting, in cosines."""
+    keys = [(block, *group) for block in design.blocks for group in list_groups(design.factors)]
+    grid = pl.DataFrame(keys, schema=dict.fromkeys(design.group, pl.String), orient="row")
+    statistics = grid.join(
+        summarise_groups(similarity, design), on=design.group, how="left", maintain_order="left"
+    )
+    means, within_ss = (
+        statistics[name].to_numpy().reshape(len(design.blocks), -1)
+        for name in ("mean_cosine", "within_ss")
+    )
+    groups = measure_groups(similarity, within_ss, design, design.blocks)
+    infer = infer_formats_fixed if scope == FORMATS_FIXED else infer_formats_random
+    weights = np.array([each.weights for each in list_contrasts(design.factors)])
+    return infer(means, groups, weights)
+
+
+def print_spread(similarity: pl.DataFrame, design: Design) -> None:
+    """Print the smallest and the largest standard error over formats, each for the same weights.
+
+    If all contrasts interacted with formats alike, as the level `cell` takes them to, a standard
+    error over the root of the contrast's sum of squared weights would be the same for all.
+    """
+    error = infer_contrasts(similarity, design, FORMATS_RANDOM).std_error
+    found = {
+        f"{each.coding} {each.term}": float(error[i] / np.sqrt((each.weights**2).sum()))
+        for i, each in enumerate(list_contrasts(design.factors))
+        if each.term != INTERCEPT
+    }
+    least, most = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+    print("std. error  over formats, for the same weights:")
+    print(f"            {found[least]:.4f} ({least}) to {found[most]:.4f} ({most}),")
+    print(f"            {found[most] / found[least]:.1f}-fold")
+
+
+def compare_samples(texts: Path, embeddings: Path, size: int, seeds: list[int]) -> None:
+    """Print standard errors with formats fixed, in cosines: mean of the samples, and the plan's."""
+    vectors = read_table(embeddings, EMBEDDINGS)
+    rows = {text_hash: row for row, text_hash in enumerate(vectors["text_hash"])}
+    found = read_table(texts, TEXTS)
+    design, numbered, stacked = label_design(found), number_texts(found), stack_vectors(vectors)
+    contrasts = list_contrasts(design.factors)
+    errors = []
+    for seed in seeds:
+        similarity = summarise_texts(sample_texts(numbered, size, seed), stacked, rows, design)
+        errors.append(infer_contrasts(similarity, design, FORMATS_FIXED).std_error)
+    simulated = simulate_tests(Layout(design, len(design.blocks), PUBLISHED), size)
+    print("| difference | mean of the samples | the plan's model |\n|---|---:|---:|")
+    for factor, effect in list_effects(design.factors):
+        kind = [
+            i
+            for i, each in enumerate(contrasts)
+            if each.coding == effect.coding
+            and each.term.startswith(f"{factor}[")
+            and ":" not in each.term
+        ]
+        model = simulated[FORMATS_FIXED, effect.coding, factor].std_error.mean()
+        mean = np.mean([error[kind] for error in errors])
+        print(f"| {factor}, {effect.coding} | {mean:.4f} | {model:.4f} |")
 
 
 def main() -> None:
@@ -116,9 +194,16 @@ def main() -> None:
     published.add_argument("texts", type=Path)
     published.add_argument("embeddings", type=Path)
     published.add_argument("--output", type=Path, required=True, help="the similarity table")
+    samples = commands.add_parser("samples")
+    samples.add_argument("texts", type=Path)
+    samples.add_argument("embeddings", type=Path)
+    samples.add_argument("--texts", dest="size", type=int, default=50, help="of each cell")
+    samples.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     arguments = parser.parse_args()
     if arguments.command == "published":
         measure_published(arguments.texts, arguments.embeddings, arguments.output)
+    elif arguments.command == "samples":
+        compare_samples(arguments.texts, arguments.embeddings, arguments.size, arguments.seeds)
     elif arguments.command == "disk":
         print_sizes(arguments.results)
     else:

@@ -13,7 +13,7 @@ from llm_variability.plan.population import PUBLISHED, Population, list_effects
 from llm_variability.plan.power import ALPHA, MOST_TEXTS, POWER, Finding
 
 FEW_TEXTS = 10
-"""Fewest texts that docs/inference.md has a simulation of."""
+"""Fewest texts that docs/inference.md has simulations of at every size; below there is one size."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ def _power(study: StudyPlan, plan: Plan, is_told: bool) -> Iterator[str]:
         yield f"  no test of level text: it needs four {unit} of each group in each format"
         return
     if counts.n_texts < FEW_TEXTS:
-        yield f"  fewer than {FEW_TEXTS} {unit}: how well such tests keep their level is not known"
+        yield f"  fewer than {FEW_TEXTS} {unit}: that such tests keep their level is known for"
+        yield "    4 formats of 6 texts or 4 names alone (docs/inference.md)"
     sizes = sorted({each.tests for each in study.findings})
     if sizes != [1]:
         yield f"  Holm: first of {sizes[-1]:,} tests ({plan.family})"
