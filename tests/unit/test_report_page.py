@@ -240,7 +240,7 @@ def test_sensitivity_analyses_stand_beside_the_main_one(page, html):
 
 
 def test_measures_without_an_encoder_have_a_section(page, html):
-    assert "Without an encoder" in page.text
+    assert "Diversity: by words" in page.text
     assert "groups are compared at equal numbers" in page.text
     rows = cells_of(html, "in each measure's own unit, in these formats")
     # The first table has marginal contrasts and interactions.
@@ -274,7 +274,7 @@ def test_without_other_analyses_their_sections_are_not_there(tmp_path):
     )
     text = Elements(inputs.make_report(tmp_path).read_text()).text
     assert "Robustness" not in text
-    assert "Without an encoder" not in text
+    assert "Diversity: by words" not in text
 
 
 def test_the_methods_tell_each_test_and_its_caution(page):
