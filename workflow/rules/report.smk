@@ -34,6 +34,7 @@ from llm_variability.report.level_tests import (
     MARGINAL_VIEWS,
     PUBLISHED_ESTIMATES,
     PUBLISHED_VIEWS,
+    name_model_figures,
 )
 from llm_variability.stimuli.labels import read_label_stimuli
 
@@ -173,19 +174,6 @@ MODELS_COSINE = report(
     subcategory="{study}",
     labels={"figure": "mean cosine", "encoder": "{encoder}", "test": ""},
 )
-
-
-def name_model_figures(views, estimates):
-    """Name each figure over all models: its output's name, and what ends its file's name."""
-    return {
-        **{f"{view.key}_signals".replace("-", "_"): f"{view.key}-signals" for view in views},
-        **{
-            f"{view.level_key}_trend".replace("-", "_"): f"{view.level_key}-trend"
-            for view in estimates
-        },
-        "cosine": "cosine",
-    }
-
 
 MODEL_FIGURES = {
     **{f"{view.key}-signals": svg for view, svg in SIGNALS.items()},

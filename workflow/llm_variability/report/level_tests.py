@@ -205,3 +205,15 @@ def list_tests(frame: pl.DataFrame) -> list[LevelTest]:
     """List the tests that a table with level and scope has rows of, in the page's order."""
     found = set(frame.select("level", "scope").unique().rows())
     return [test for test in LEVEL_TESTS if (test.level, test.scope) in found]
+
+
+def name_model_figures(views: Iterable[View], estimates: Iterable[View]) -> dict[str, str]:
+    """Name each figure over all models: its output's name in the rule, and its file's ending.
+
+    views: those with a figure of counts. estimates: those with one of estimates by temperature.
+    """
+    endings = [
+        *(f"{view.key}-signals" for view in views),
+        *(f"{view.level_key}-trend" for view in estimates),
+    ]
+    return {**{ending.replace("-", "_"): ending for ending in endings}, "cosine": "cosine"}
