@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,18 +135,30 @@ def fit_settings(
                 "n_blocks": groups.n_blocks(),
                 "backend": backend if scope is None else ESTIMATORS[scope],
             }
-            try:
-                if setting[0] == GREEDY and design.greedy_is_anchor:
-                    raise UnfittableError(GREEDY_REASON)
-                if scope is None:
-                    estimates = _fit_level(groups, design, level, fitter)
-                else:
-                    estimates = _fit_scope(texts, groups, design, scope)
-            except UnfittableError as error:
-                rows.append({**head, "converged": False, "reason": str(error)})
-            else:
-                rows.extend({**head, "converged": True, **each} for each in estimates)
+            fit = (
+                partial(_fit_level, groups, design, level, fitter)
+                if scope is None
+                else partial(_fit_scope, texts, groups, design, scope)
+            )
+            rows += complete_rows(head, design, fit)
     return tabulate_rows(rows)
+
+
+def complete_rows(
+    head: Mapping[str, Any], design: Design, estimate: Callable[[], Iterable[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Give the rows of one setting, level and scope: a row an estimate, or one with the reason.
+
+    head: what the rows have in common, the temperature among it; nothing is estimated where
+    temperature 0 is but an anchor. estimate: raises UnfittableError if there is nothing to give.
+    """
+    try:
+        if head["temperature"] == GREEDY and design.greedy_is_anchor:
+            raise UnfittableError(GREEDY_REASON)
+        estimates = list(estimate())
+    except UnfittableError as error:
+        return [{**head, "converged": False, "reason": str(error)}]
+    return [{**head, "converged": True, **each} for each in estimates]
 
 
 def part_settings(

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from llm_variability.config import GREEDY
 from llm_variability.fits.coding import list_groups
 from llm_variability.fits.contrasts import list_contrasts
 from llm_variability.fits.fit_table import (
-    GREEDY_REASON,
     Setting,
+    complete_rows,
     require_blocks,
     require_levels,
     tabulate_rows,
@@ -110,7 +110,7 @@ def fit_measure(
 
     Returns a FITS table, in the order of `settings`.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for setting, of_groups in settings.items():
         blocks = design.blocks or tuple(sorted({key[0] for key in of_groups.n_texts}))
         used = [len(each.deleted) for each in of_groups.measured.values()]
@@ -128,14 +128,9 @@ def fit_measure(
                 "n_blocks": len({key[0] for key in of_groups.measured}),
                 "backend": ESTIMATORS[scope],
             }
-            try:
-                if setting[0] == GREEDY and design.greedy_is_anchor:
-                    raise UnfittableError(GREEDY_REASON)
-                estimates = infer_measure(of_groups, design, blocks, scope)
-            except UnfittableError as error:
-                rows.append({**head, "converged": False, "reason": str(error)})
-            else:
-                rows.extend({**head, "converged": True, **each} for each in estimates)
+            rows += complete_rows(
+                head, design, partial(infer_measure, of_groups, design, blocks, scope)
+            )
     return tabulate_rows(rows)
 
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import polars as pl
 
-from llm_variability.config import GREEDY
 from llm_variability.fits.coding import list_groups
 from llm_variability.fits.fit_table import (
     GREEDY_REASON,
     Groups,
     Setting,
+    complete_rows,
     fit_settings,
     measure_outcome,
     part_settings,
     tabulate_rows,
 )
 from llm_variability.fits.group_statistics import SETTING
-from llm_variability.fits.random_intercept import UnfittableError
 from llm_variability.fits.text_inference import FORMATS_FIXED, SCOPES
 from llm_variability.fits.text_level import ESTIMATORS, LEVEL
 from llm_variability.sensitivity.dispersion import DispersionTests, compare_dispersions
@@ -47,12 +46,13 @@ class _SettingTexts:
     """One setting's texts, parted and their pairs summed when first asked for."""
 
     def __init__(self, encoded: Encoded, setting: Setting, design: Design, groups: Groups) -> None:
-        self._encoded, self._setting, self._design, self._groups = encoded, setting, design, groups
+        self._encoded, self._setting = encoded, setting
+        self.design, self.groups = design, groups
 
     @cached_property
     def blocks(self) -> list[list[GroupTexts]]:
         texts = self._encoded.of_setting(self._setting)
-        return part_groups(texts, self._encoded, self._design, self._groups.blocks)
+        return part_groups(texts, self._encoded, self.design, self.groups.blocks)
 
     @cached_property
     def pairs(self) -> PairSums:
@@ -86,7 +86,7 @@ def analyse_settings(
     """
     require_same_texts(encoded.texts, similarity)
     wanted = list(settings)
-    rows: dict[str, list[Mapping[str, Any]]] = {LENGTH: [], PERMUTATION: []}
+    rows: dict[str, list[dict[str, Any]]] = {LENGTH: [], PERMUTATION: []}
     for setting, _, groups in part_settings(similarity, design, wanted):
         texts = _SettingTexts(encoded, setting, design, groups)
         tests_key = (seed, study, model, measure, *setting)
@@ -104,22 +104,26 @@ def analyse_settings(
                 "n_blocks": groups.n_blocks(),
                 "backend": backend,
             }
-            try:
-                if setting[0] == GREEDY and design.greedy_is_anchor:
-                    raise UnfittableError(GREEDY_REASON)
-                means, _, outcome = measure_outcome(groups, design, scope)
-                if analysis == LENGTH:
-                    found = adjust_contrasts(texts.pairs, design.factors, scope, outcome)
-                else:
-                    names = list_groups(design.factors)
-                    tests = DispersionTests(texts.blocks, names, permutations, tests_key)
-                    found = compare_dispersions(tests, means, design.factors, outcome)
-            except UnfittableError as error:
-                rows[analysis].append({**head, "converged": False, "reason": str(error)})
-            else:
-                rows[analysis].extend({**head, "converged": True, **each} for each in found)
+            analyse = partial(_analyse, analysis, scope, texts, permutations, tests_key)
+            rows[analysis] += complete_rows(head, design, analyse)
     uncut = fit_uncut(encoded, design, study=study, model=model, measure=measure, settings=wanted)
     return pl.concat([tabulate_rows(rows[LENGTH]), uncut, tabulate_rows(rows[PERMUTATION])])
+
+
+def _analyse(
+    analysis: str,
+    scope: str,
+    texts: _SettingTexts,
+    permutations: int,
+    key: tuple[str | int | None, ...],
+) -> list[Mapping[str, Any]]:
+    """Make one analysis of one setting; key: what its random numbers follow from."""
+    factors = texts.design.factors
+    means, _, outcome = measure_outcome(texts.groups, texts.design, scope)
+    if analysis == LENGTH:
+        return adjust_contrasts(texts.pairs, factors, scope, outcome)
+    tests = DispersionTests(texts.blocks, list_groups(factors), permutations, key)
+    return compare_dispersions(tests, means, factors, outcome)
 
 
 def fit_uncut(
