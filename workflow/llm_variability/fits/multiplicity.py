@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import polars as pl
-from statsmodels.stats.multitest import multipletests
 
 from llm_variability.fits.coding import INTERCEPT
 from llm_variability.tables import ADJUSTED
@@ -63,6 +62,8 @@ _NEW_COLUMNS = {name: ADJUSTED.columns[name].dtype for name in ("p_holm", "p_bh"
 
 
 def _adjust_family(tested: pl.DataFrame) -> pl.DataFrame:
+    from statsmodels.stats.multitest import multipletests  # slow to import; fitting needs none
+
     p = tested["p_value"].to_numpy()
     return pl.DataFrame(
         {
