@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from llm_variability.calibration.document import document_table
 from llm_variability.calibration.figure import TITLE, draw_calibration
@@ -14,7 +13,7 @@ from llm_variability.calibration.studies import list_studies
 from llm_variability.calibration.table import load_calibration, summarise, tabulate_rates
 from llm_variability.config import ConfigError
 from llm_variability.logs import log, stage_log, stage_parser
-from llm_variability.report.figures import save_figure
+from llm_variability.report.figures import render_svg, save_figure
 from llm_variability.report.svg import compact_svg
 
 
@@ -52,9 +51,7 @@ def document(arguments: argparse.Namespace) -> None:
     table = load_calibration(arguments.table)
     document_table(table, arguments.files)
     if arguments.figure is not None:
-        with TemporaryDirectory() as folder:
-            save_figure(draw_calibration(table), Path(folder) / "calibration", TITLE)
-            drawn = (Path(folder) / "calibration.svg").read_text(encoding="utf-8")
+        drawn = render_svg(draw_calibration(table), TITLE)
         arguments.figure.write_text(compact_svg(drawn) + "\n", encoding="utf-8")
 
 

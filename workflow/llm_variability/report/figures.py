@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -60,20 +61,32 @@ def draw_headings(figure: Figure, title: str, subtitle: str) -> None:
     )
 
 
-def save_figure(figure: Figure, stem: Path, title: str) -> list[Path]:
-    """Write STEM.png, STEM.svg and STEM.pdf, each whole or not at all, free of dates."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
+def _write(figure: Figure, file: Path | BytesIO, suffix: str, title: str) -> None:
+    """Write a figure in one format, free of dates."""
     metadata: dict[str, dict[str, str | None]] = {
         ".png": {"Title": title, "Software": None},
         ".svg": {"Title": title, "Date": None, "Creator": None},
         ".pdf": {"Title": title, "CreationDate": None, "Creator": None, "Producer": None},
     }
+    with figure_style():
+        figure.savefig(file, format=suffix[1:], dpi=200, metadata=metadata[suffix])
+
+
+def render_svg(figure: Figure, title: str) -> str:
+    """Give the text that `save_figure` would write as STEM.svg."""
+    drawn = BytesIO()
+    _write(figure, drawn, ".svg", title)
+    return drawn.getvalue().decode("utf-8")
+
+
+def save_figure(figure: Figure, stem: Path, title: str) -> list[Path]:
+    """Write STEM.png, STEM.svg and STEM.pdf, each whole or not at all, free of dates."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
     paths = []
     for suffix in SUFFIXES:
         path = stem.parent / f"{stem.name}{suffix}"
         temporary = path.parent / f".{path.name}.tmp"
-        with figure_style():
-            figure.savefig(temporary, format=suffix[1:], dpi=200, metadata=metadata[suffix])
+        _write(figure, temporary, suffix, title)
         os.replace(temporary, path)
         paths.append(path)
     return paths

@@ -6,12 +6,11 @@ import base64
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from llm_variability.report.figures import save_figure
+from llm_variability.report.figures import render_svg
 from llm_variability.report.level_tests import MARGINAL_VIEWS, PUBLISHED_VIEWS
 from llm_variability.report.svg import compact_svg
 
@@ -60,7 +59,7 @@ def embed(path: Path | None, alt: str, output: Path, *, inside: bool = True) -> 
         return None
     twins = [path.with_suffix(suffix) for suffix in (".svg", ".pdf", ".png")]
     return {
-        "uri": _data_uri(path) if inside else None,
+        "uri": _data_uri(path.read_text(encoding="utf-8")) if inside else None,
         "alt": alt,
         "downloads": [
             {"name": twin.suffix[1:].upper(), "href": relative(twin, output)}
@@ -72,11 +71,9 @@ def embed(path: Path | None, alt: str, output: Path, *, inside: bool = True) -> 
 
 def embed_drawing(figure: Figure, title: str, alt: str) -> Context:
     """Give a figure that is no file of its own, in the form of `embed`."""
-    with TemporaryDirectory() as folder:
-        save_figure(figure, Path(folder) / "figure", title)
-        return {"uri": _data_uri(Path(folder) / "figure.svg"), "alt": alt, "downloads": []}
+    return {"uri": _data_uri(render_svg(figure, title)), "alt": alt, "downloads": []}
 
 
-def _data_uri(path: Path) -> str:
-    drawn = compact_svg(path.read_text(encoding="utf-8"))
+def _data_uri(svg: str) -> str:
+    drawn = compact_svg(svg)
     return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode('utf-8')).decode('ascii')}"
