@@ -241,6 +241,7 @@ def test_sensitivity_analyses_stand_beside_the_main_one(page, html):
 
 def test_measures_without_an_encoder_have_a_section(page, html):
     assert "Diversity: by words" in page.text
+    assert "Main contrasts averaged over the other factors: estimates with p < .05." in page.text
     assert "groups are compared at equal numbers" in page.text
     rows = cells_of(html, "in each measure's own unit, in these formats")
     # The first table has marginal contrasts and interactions.

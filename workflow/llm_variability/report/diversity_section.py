@@ -12,6 +12,7 @@ from llm_variability.report.level_tests import (
     TEXT_FIXED,
     TEXT_TESTS,
     View,
+    describe_coding,
     lead_coding,
     list_text_views,
     of_test,
@@ -66,6 +67,7 @@ def arrange_diversity(
             for contrast in contrasts
             if not contrast.is_interaction and estimates.height
         ],
+        "coding": describe_coding(coding),
         "counts": _counts(estimates, coding),
     }
 

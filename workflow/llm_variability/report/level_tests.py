@@ -166,6 +166,11 @@ def lead_coding(design: Design) -> str:
     return MARGINAL[0] if len(design.factors) > 1 else PUBLISHED
 
 
+def describe_coding(coding: str) -> str:
+    """Say how main contrasts in a coding are read."""
+    return "in the published coding" if coding == PUBLISHED else "averaged over the other factors"
+
+
 PUBLISHED_ESTIMATES = tuple(View(test) for test in (TEXT_FIXED, CELL, PAIRWISE))
 """One of each level: the scopes of the text level have the same estimates."""
 MARGINAL_ESTIMATES = (View(TEXT_FIXED, MARGINAL),)

@@ -16,6 +16,7 @@ from llm_variability.report.level_tests import (
     TEXT_TESTS,
     LevelTest,
     View,
+    describe_coding,
     lead_coding,
     list_text_views,
     of_test,
@@ -69,9 +70,7 @@ def arrange_robustness(
             for view in list_text_views(design)
             if (table := _table(view, at_default, default, contrasts, models, analyses))
         ],
-        "coding": "in the published coding"
-        if coding == PUBLISHED
-        else "averaged over the other factors",
+        "coding": describe_coding(coding),
         "counts": count_changes(sensitivity, coding),
         "further": _further(at_default),
     }
