@@ -1,0 +1,185 @@
+"""The inner loop of the tree edit distance, sixteen cells at a time.
+
+A cell of a row of scores is the largest of three numbers: the cell above it, the cell to its left,
+and what is had by matching the node of its column. The cell to its left makes the row a running
+maximum, which compilers do not vectorise. Here it is written in vectors: a running maximum inside
+a vector takes four shifts, and one number is carried to the next vector. LLVM turns the vectors
+into what the machine has, be it AVX-512, AVX2, NEON or single numbers.
+
+Numba sees two functions, `scan_forest` and `scan_tree`. Both work on `WIDTH` columns at once, and
+so read and write up to `WIDTH` - 1 columns past the last: arrays need that much room, and positions
+there have to be valid. The scores there are of no matter: a cell takes only from cells to its left.
+
+Numba's cache does not see edits of this file: after one, touch `edit_distance.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+WIDTH = 16
+"""Columns that are worked on at once."""
+
+_LANE = ir.IntType(32)
+_VECTOR = ir.VectorType(_LANE, WIDTH)
+_MASK = ir.VectorType(ir.IntType(1), WIDTH)
+_WORD = ir.IntType(64)
+_ZEROS = ir.Constant(_VECTOR, [0] * WIDTH)
+
+
+class _LaneAddresses(ir.Instruction):
+    """The addresses of several elements of an array, which llvmlite's own builder cannot take."""
+
+    def __init__(self, block: ir.Block, array: ir.Value, positions: ir.Value) -> None:
+        addresses = ir.VectorType(ir.PointerType(), WIDTH)
+        super().__init__(block, addresses, "getelementptr", [array, positions])
+
+    def descr(self, buf: list[str]) -> None:
+        array, positions = (f"{each.type} {each.get_reference()}" for each in self.operands)
+        buf.append(f"getelementptr i32, {array}, {positions}\n")
+
+
+def _largest(builder: ir.IRBuilder, one: ir.Value, other: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed(">", one, other), one, other)
+
+
+def _shuffle(builder: ir.IRBuilder, vector: ir.Value, lanes: list[int]) -> ir.Value:
+    """Rearrange lanes; lane `WIDTH` is a zero."""
+    return builder.shuffle_vector(vector, _ZEROS, ir.Constant(_VECTOR, lanes))
+
+
+def _running_maximum(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
+    """Give each lane the largest of itself and the lanes before it; none is below zero."""
+    shift = 1
+    while shift < WIDTH:
+        moved = [WIDTH if lane < shift else lane - shift for lane in range(WIDTH)]
+        vector = _largest(builder, vector, _shuffle(builder, vector, moved))
+        shift *= 2
+    return vector
+
+
+def _gather(builder: ir.IRBuilder, array: ir.Value, positions: ir.Value) -> ir.Value:
+    wide = builder.zext(positions, ir.VectorType(_WORD, WIDTH))
+    addresses = _LaneAddresses(builder.block, array, wide)
+    builder._insert(addresses)
+    all_lanes = ir.Constant(_MASK, [1] * WIDTH)
+    signature = ir.FunctionType(_VECTOR, [addresses.type, _LANE, _MASK, _VECTOR])
+    gather = cgutils.get_or_insert_function(
+        builder.module, signature, f"llvm.masked.gather.v{WIDTH}i32.v{WIDTH}p0"
+    )
+    return builder.call(gather, [addresses, _LANE(4), all_lanes, _ZEROS])
+
+
+def _emit_scan(
+    builder: ir.IRBuilder,
+    count: ir.Value,
+    above: ir.Value,
+    result: ir.Value,
+    rest: ir.Value,
+    behind: ir.Value | None,
+    gains: ir.Value,
+    kinds: ir.Value,
+) -> None:
+    """Emit the loop over a row. behind: what `rest` is gathered at; None, where it is not."""
+    before = builder.block
+    loop = builder.append_basic_block("scan")
+    after = builder.append_basic_block("scanned")
+    start = ir.Constant(_WORD, 0)
+    builder.cbranch(builder.icmp_signed(">", count, start), loop, after)
+
+    builder.position_at_end(loop)
+    column = builder.phi(_WORD)
+    carried = builder.phi(_VECTOR)
+
+    def place(array: ir.Value) -> ir.Value:
+        return builder.bitcast(builder.gep(array, [column]), _VECTOR.as_pointer())
+
+    def load(array: ir.Value) -> ir.Value:
+        return builder.load(place(array), align=4)
+
+    score = load(rest) if behind is None else _gather(builder, rest, load(behind))
+    score = builder.add(score, _gather(builder, gains, load(kinds)))
+    score = _running_maximum(builder, _largest(builder, score, load(above)))
+    last = _shuffle(builder, score, [WIDTH - 1] * WIDTH)
+    builder.store(_largest(builder, score, carried), place(result), align=4)
+
+    step = builder.add(column, ir.Constant(_WORD, WIDTH))
+    column.add_incoming(start, before)
+    column.add_incoming(step, loop)
+    carried.add_incoming(_ZEROS, before)
+    carried.add_incoming(_largest(builder, last, carried), loop)
+    builder.cbranch(builder.icmp_signed("<", step, count), loop, after)
+    builder.position_at_end(after)
+
+
+def _address(context: Any, builder: ir.IRBuilder, kind: Any, array: Any, start: Any) -> ir.Value:
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [start])
+
+
+@intrinsic
+def scan_forest(  # type: ignore[no-untyped-def]
+    _context, scores, above, result, rest, gains, gain, behind, kinds, first, count
+):
+    """scan_forest(scores, above, result, rest, gains, gain, behind, kinds, first, count).
+
+    For columns c from `first` on, `count` of them, scores[result + c] becomes the largest, over the
+    columns c' of these up to c, of scores[above + c'] and
+    scores[rest + behind[c']] + gains[gain + kinds[c']]. All arrays are 1-D int32, contiguous, and
+    hold nothing below 0; the rest are positions in them. Rows `above` and `result` differ.
+    """
+    word = types.int64
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+        def at(array: int, start: ir.Value) -> ir.Value:
+            return _address(context, builder, signature.args[array], given[array], start)
+
+        column = given[8]
+        _emit_scan(
+            builder,
+            given[9],
+            at(0, builder.add(given[1], column)),
+            at(0, builder.add(given[2], column)),
+            at(0, given[3]),
+            at(6, column),
+            at(4, given[5]),
+            at(7, column),
+        )
+        return context.get_dummy_value()
+
+    taken = (scores, word, word, word, gains, word, behind, kinds, word, word)
+    return types.void(*taken), emit
+
+
+@intrinsic
+def scan_tree(  # type: ignore[no-untyped-def]
+    _context, scores, above, result, rest, gains, gain, kinds, first, count
+):
+    """scan_tree(scores, above, result, rest, gains, gain, kinds, first, count).
+
+    As `scan_forest`, with scores[rest + c'] where that has scores[rest + behind[c']].
+    """
+    word = types.int64
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+        def at(array: int, start: ir.Value) -> ir.Value:
+            return _address(context, builder, signature.args[array], given[array], start)
+
+        column = given[7]
+        _emit_scan(
+            builder,
+            given[8],
+            at(0, builder.add(given[1], column)),
+            at(0, builder.add(given[2], column)),
+            at(0, builder.add(given[3], column)),
+            None,
+            at(4, given[5]),
+            at(6, column),
+        )
+        return context.get_dummy_value()
+
+    taken = (scores, word, word, word, gains, word, kinds, word, word)
+    return types.void(*taken), emit
