@@ -42,7 +42,8 @@ def test_the_count_is_the_exact_product_rounded_half_to_even(rate: float, eligib
 
 
 @pytest.mark.parametrize(
-    ("rate", "eligible", "asked"), [(0.29, 50, 14), (0.1, 25, 2), (0.3, 25, 8), (0.5, 3, 2)]
+    ("rate", "eligible", "asked"),
+    [(0.7, 45, 32), (0.07, 150, 10), (0.1, 25, 2), (0.3, 25, 8), (0.5, 3, 2)],
 )
 def test_counts_worked_out_by_hand(rate: float, eligible: int, asked: int) -> None:
     assert count_asked(rate, eligible) == asked
