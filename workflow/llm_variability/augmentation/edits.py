@@ -79,7 +79,8 @@ class Frame:
 def count_asked(rate: float, eligible: int) -> int:
     """Count the units a rate asks for: rate x eligible, rounded (halves to the even number).
 
-    The product is exact, so 0.7 of 45 is 31.5, not 31.499999999999996. It grows with the rate. Raises ValueError for a rate outside 0 to 1.
+    The product is exact, so 0.7 of 45 is 31.5, not 31.499999999999996. It grows with the rate.
+    Raises ValueError for a rate outside 0 to 1.
     """
     if not 0 <= rate <= 1:
         raise ValueError(f"rate: {rate} is not between 0 and 1")
