@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numba import njit
@@ -63,6 +64,7 @@ class Costs:
         if self.delete + self.insert == 0:
             raise ConfigError("costs.delete, costs.insert: both are 0; one has to be above 0")
 
+    @cache  # noqa: B019 - a handful of costs, each a few numbers
     def scaled(self) -> tuple[int, int, int, int]:
         """Give delete, insert, rename as the smallest whole numbers, and what they are divided by.
 
@@ -96,14 +98,15 @@ def pair_bytes(first: int, second: int) -> int:
 #   subtree (n): the number of the distinct subtree that a node is the root of
 #   kept (n): for a leaf that begins a path, where the row before it is kept
 #   fresh (n): whether it is the first node of its distinct subtree that is worked on
-#   roots: the key roots that are worked on, one for each distinct subtree
+#   roots (k), heights (k): the key roots that are worked on, one for each distinct subtree, and how
+#     deep key roots nest in theirs; the lowest come first
 _NODES, _SUBTREES, _ROWS, _HEADER = 0, 1, 2, 3
 
 # What columns hold: the score that their forest begins from; the column before the leftmost leaf of
-# their node; their node's distinct subtree. Then the columns in which two trees may meet for the
-# first time, and the labels there.
-_BEGIN, _BEHIND, _KIND, _NEW, _NEW_LABEL = 0, 1, 2, 3, 4
-# What parts hold, a part a forest: its first column, and the first of its new ones.
+# their node; their node's distinct subtree; their node's label if it is on its key root's path, or
+# -1. Then the columns where a distinct subtree is worked on for the first time.
+_BEGIN, _BEHIND, _KIND, _LABEL, _NEW = 0, 1, 2, 3, 4
+# What stages hold, a stage the forests of one height: their first column, and their first new one.
 _FIRST, _FIRST_NEW = 0, 1
 
 
@@ -221,13 +224,30 @@ def _lay_out(
             rows = max(rows, kept[leftmost[node]] + 1)
             turn[parent] = 1 - turn[parent]
 
+    # A key root is worked on after those inside it, which are lower; of those of one height none is
+    # inside another, so a row can run through all of theirs at once.
+    height = np.zeros(nodes, np.int32)
+    of_height = np.zeros(nodes + 1, np.int32)
+    for node in range(nodes):
+        if root_of[leftmost[node]] == node:
+            of_height[height[node] + 1] += 1
+            if node < nodes - 1:
+                outer = root_of[leftmost[parents[node]]]
+                height[outer] = max(height[outer], height[node] + 1)
+    place = np.cumsum(of_height)
+    ordered = np.empty(place[nodes], np.int32)
+    for node in range(nodes):
+        if root_of[leftmost[node]] == node:
+            ordered[place[height[node]]] = node
+            place[height[node]] += 1
+
     seen = np.zeros(subtrees, np.bool_)
     fresh = np.zeros(nodes, np.int32)
-    roots = np.empty(nodes, np.int32)
+    roots = np.empty(len(ordered), np.int32)
     count = 0
     cells = 0
-    for root in range(nodes):
-        if root_of[leftmost[root]] != root or seen[subtree[root]]:
+    for root in ordered:
+        if seen[subtree[root]]:
             continue
         roots[count] = root
         count += 1
@@ -241,12 +261,13 @@ def _lay_out(
                 break
             node = parents[node]
 
-    plan = np.empty(_HEADER + 5 * nodes + count, np.int32)
+    plan = np.empty(_HEADER + 5 * nodes + 2 * count, np.int32)
     plan[_NODES] = nodes
     plan[_SUBTREES] = subtrees
     plan[_ROWS] = rows
     end = _HEADER
-    for part in (labels, leftmost, subtree, kept, fresh, roots[:count]):
+    roots = roots[:count]
+    for part in (labels, leftmost, subtree, kept, fresh, roots, height[roots]):
         plan[end : end + len(part)] = part
         end += len(part)
     return plan, cells, count
@@ -277,56 +298,59 @@ def _plan_tree(
 @njit(nogil=True, cache=True)
 def _parts(
     plan: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Part a plan: labels, leftmost, subtree, kept, fresh, roots."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Part a plan: labels, leftmost, subtree, kept, fresh, roots, heights."""
     nodes = np.int64(plan[_NODES])
     a, b, c = _HEADER, _HEADER + nodes, _HEADER + 2 * nodes
     d, e, f = _HEADER + 3 * nodes, _HEADER + 4 * nodes, _HEADER + 5 * nodes
-    return plan[a:b], plan[b:c], plan[c:d], plan[d:e], plan[e:f], plan[f:]
+    g = f + (len(plan) - f) // 2
+    return plan[a:b], plan[b:c], plan[c:d], plan[d:e], plan[e:f], plan[f:g], plan[g:]
 
 
 @njit(nogil=True, cache=True)
 def _place_forests(
-    plan: np.ndarray, done: int, same: int, columns: np.ndarray, parts: np.ndarray
+    plan: np.ndarray, done: int, same: int, columns: np.ndarray, stages: np.ndarray
 ) -> tuple[int, int, int]:
     """Place the forests of key roots, from the `done`-th on, side by side in the columns.
 
-    Before each stands a column for no node at all. A row can run through all of them in one go,
+    Before each stands a column for no node at all. A row can run through several of them in one go,
     since each begins from a score (_BEGIN) that no score to its left can pass.
 
-    Fills columns and parts, which are laid out as said below. Returns how many key roots are done
-    then, how many columns are filled, and how many parts.
+    Fills columns and stages, which are laid out as said above. Returns how many key roots are done
+    then, how many columns are filled, and how many stages.
     """
-    labels, leftmost, subtree, _, fresh, roots = _parts(plan)
+    labels, leftmost, subtree, _, fresh, roots, heights = _parts(plan)
     no_node = plan[_SUBTREES]
     room = columns.shape[1] - WIDTH
     count, new, begin, placed = 0, 0, 0, 0
     while done < len(roots):
         root = roots[done]
         left = leftmost[root]
-        if placed and count + root - left + 2 > room:
+        if count and count + root - left + 2 > room:
             break
-        parts[_FIRST, placed] = count
-        parts[_FIRST_NEW, placed] = new
+        if not count or heights[done] != heights[done - 1]:
+            stages[_FIRST, placed] = count
+            stages[_FIRST_NEW, placed] = new
+            placed += 1
         columns[_BEGIN, count] = begin
         columns[_BEHIND, count] = count
         columns[_KIND, count] = no_node
+        columns[_LABEL, count] = -1
         shift = count - left
         for node in range(left, root + 1):
             count += 1
             columns[_BEGIN, count] = begin
             columns[_BEHIND, count] = shift + leftmost[node]
             columns[_KIND, count] = subtree[node]
+            columns[_LABEL, count] = labels[node] if leftmost[node] == left else -1
             if leftmost[node] == left and fresh[node]:
                 columns[_NEW, new] = count
-                columns[_NEW_LABEL, new] = labels[node]
                 new += 1
         count += 1
         begin += same * (root - left + 1)
-        placed += 1
         done += 1
-    parts[_FIRST, placed] = count
-    parts[_FIRST_NEW, placed] = new
+    stages[_FIRST, placed] = count
+    stages[_FIRST_NEW, placed] = new
     return done, count, placed
 
 
@@ -337,17 +361,17 @@ def _score_pair(one: np.ndarray, other: np.ndarray, same: int, renamed: int) -> 
     one, other: plans of one side. same, renamed: what a pair of nodes saves, of one label and of
     two.
     """
-    labels, leftmost, subtree, kept, fresh, roots = _parts(one)
-    _, column_leftmost, column_subtree, _, _, column_roots = _parts(other)
+    labels, leftmost, subtree, kept, fresh, roots, _ = _parts(one)
+    _, column_leftmost, column_subtree, _, _, column_roots, _ = _parts(other)
     needed = 0
     for root in column_roots:
         needed += root - column_leftmost[root] + 2
     width = min(needed, max(_BLOCK, len(column_leftmost) + 1)) + WIDTH
     columns = np.zeros((5, width), np.int32)
-    parts = np.empty((2, width), np.int32)
+    stages = np.empty((2, width), np.int32)
     begins, behind, kinds = columns[_BEGIN], columns[_BEHIND], columns[_KIND]
-    new, new_labels = columns[_NEW], columns[_NEW_LABEL]
-    first, first_new = parts[_FIRST], parts[_FIRST_NEW]
+    new, column_labels = columns[_NEW], columns[_LABEL]
+    first, first_new = stages[_FIRST], stages[_FIRST_NEW]
 
     # tree: a row for each distinct subtree of one, a column for each of other and one for no node.
     # forest: the rows that are kept, and two that take turns where none is.
@@ -358,14 +382,14 @@ def _score_pair(one: np.ndarray, other: np.ndarray, same: int, renamed: int) -> 
     spare = np.int64(one[_ROWS]) * width
     forest = np.empty(spare + 2 * width, np.int32)
 
+    saved = (np.int64(same), np.int64(renamed))
     done = 0
     while done < len(column_roots):
-        done, count, placed = _place_forests(other, done, same, columns, parts)
+        done, count, placed = _place_forests(other, done, same, columns, stages)
         for root in roots:
             begin = leftmost[root]
             above = np.int64(kept[begin]) * width
-            for column in range(count):
-                forest[above + column] = begins[column]
+            forest[above : above + count] = begins[:count]
             for node in range(begin, root + 1):
                 if node < root and leftmost[node + 1] == node + 1:
                     here = np.int64(kept[node + 1]) * width
@@ -374,21 +398,27 @@ def _score_pair(one: np.ndarray, other: np.ndarray, same: int, renamed: int) -> 
                 gain = np.int64(subtree[node]) * kinds_of_tree
                 rest = np.int64(kept[leftmost[node]]) * width
                 if leftmost[node] == begin and fresh[node]:
-                    # Where both forests are trees, what matching the two nodes gives is not known
-                    # before; what it comes to is known after. Later forests need it.
-                    for part in range(placed):
-                        start = np.int64(first[part])
-                        floor = begins[start]
-                        for each in range(first_new[part], first_new[part + 1]):
-                            meeting = np.int64(new[each])
-                            saved = same if labels[node] == new_labels[each] else renamed
-                            score = forest[above + meeting - 1] - floor
-                            tree[gain + kinds[meeting]] = score + saved
-                        size = np.int64(first[part + 1]) - start
-                        scan_tree(forest, above, here, rest, tree, gain, kinds, start, size)
-                        for each in range(first_new[part], first_new[part + 1]):
-                            meeting = np.int64(new[each])
-                            tree[gain + kinds[meeting]] = forest[here + meeting] - floor
+                    # In the columns of paths both forests are trees: their scores are found here,
+                    # and the next stage needs them.
+                    for stage in range(placed):
+                        start = np.int64(first[stage])
+                        scan_tree(
+                            forest,
+                            above,
+                            here,
+                            rest,
+                            tree,
+                            gain,
+                            kinds,
+                            start,
+                            first[stage + 1] - start,
+                            column_labels,
+                            np.int64(labels[node]),
+                            saved,
+                        )
+                        for each in range(first_new[stage], first_new[stage + 1]):
+                            column = np.int64(new[each])
+                            tree[gain + kinds[column]] = forest[here + column] - begins[column]
                 else:
                     scan_forest(
                         forest, above, here, rest, tree, gain, behind, kinds, 0, np.int64(count)
@@ -417,7 +447,7 @@ def _score_pairs(
 def _vectors(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Count the vectors of `WIDTH` cells that pairs take, about; (m, 3) as `_plan_tree` gives."""
     whole = rows[:, 0] * ((columns[:, 0] + columns[:, 1]) // WIDTH + 1)
-    return whole + rows[:, 2] * columns[:, 1]
+    return whole + rows[:, 2] * (columns[:, 2] // 4 + 10)
 
 
 class ComparedTrees:
@@ -476,10 +506,11 @@ class ComparedTrees:
         unit = math.gcd(same, renamed)
         if len(pairs) and same // unit * (int(self._nodes[pairs].max()) + _BLOCK) > _LARGEST_SCORE:
             raise ConfigError("costs: have too many digits for trees of this size; round them")
-        distinct = np.sort(self._tree_of[pairs], axis=1)  # a score is the same both ways round
-        todo, place = np.unique(distinct, axis=0, return_inverse=True)
-        nodes = self._nodes[pairs]
-        scores = self._scores(todo, same // unit, renamed // unit, threads)[place.reshape(-1)]
+        trees, nodes = self._tree_of[pairs], self._nodes[pairs]
+        lower, upper = trees.min(axis=1), trees.max(axis=1)  # a score is the same both ways round
+        keys, place = np.unique(lower * self.distinct + upper, return_inverse=True)
+        todo = np.stack(np.divmod(keys, max(1, self.distinct)), axis=1)
+        scores = self._scores(todo, same // unit, renamed // unit, threads)[place]
         least = delete * nodes[:, 0] + insert * nodes[:, 1] - unit * scores
         return np.asarray(least / scale, dtype=np.float64)
 
@@ -492,20 +523,18 @@ class ComparedTrees:
         differ = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
         order = differ[np.argsort(-work[differ], kind="stable")]
         workers = threads or len(os.sched_getaffinity(0))
+        if workers == 1:
+            scores[order] = _score_pairs(self._plans, self._starts, plans[order], same, renamed)
+            return scores
         task = max(_WORK_OF_A_TASK, int(work[order].sum()) // (8 * workers))
         ends = np.cumsum(work[order]) // task
-        tasks = np.split(order, np.flatnonzero(np.diff(ends)) + 1) if len(order) else []
+        tasks = np.split(order, np.flatnonzero(np.diff(ends)) + 1)
 
         def run(rows: np.ndarray) -> None:
-            chosen = plans[rows]
-            scores[rows] = _score_pairs(self._plans, self._starts, chosen, same, renamed)
+            scores[rows] = _score_pairs(self._plans, self._starts, plans[rows], same, renamed)
 
-        if workers == 1 or len(tasks) == 1:
-            for rows in tasks:
-                run(rows)
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                list(pool.map(run, tasks))
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(run, tasks))
         return scores
 
     def _arrange(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

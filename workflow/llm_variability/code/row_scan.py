@@ -15,6 +15,7 @@ Numba's cache does not see edits of this file: after one, touch `edit_distance.p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -79,12 +80,13 @@ def _emit_scan(
     count: ir.Value,
     above: ir.Value,
     result: ir.Value,
-    rest: ir.Value,
-    behind: ir.Value | None,
-    gains: ir.Value,
-    kinds: ir.Value,
+    score_at: Callable[[Callable[[ir.Value], ir.Value]], ir.Value],
 ) -> None:
-    """Emit the loop over a row. behind: what `rest` is gathered at; None, where it is not."""
+    """Emit the loop over a row.
+
+    score_at: emits what matching gives in the columns at hand, from a function that loads an
+    array's elements there.
+    """
     before = builder.block
     loop = builder.append_basic_block("scan")
     after = builder.append_basic_block("scanned")
@@ -101,9 +103,7 @@ def _emit_scan(
     def load(array: ir.Value) -> ir.Value:
         return builder.load(place(array), align=4)
 
-    score = load(rest) if behind is None else _gather(builder, rest, load(behind))
-    score = builder.add(score, _gather(builder, gains, load(kinds)))
-    score = _running_maximum(builder, _largest(builder, score, load(above)))
+    score = _running_maximum(builder, _largest(builder, score_at(load), load(above)))
     last = _shuffle(builder, score, [WIDTH - 1] * WIDTH)
     builder.store(_largest(builder, score, carried), place(result), align=4)
 
@@ -116,6 +116,13 @@ def _emit_scan(
     builder.position_at_end(after)
 
 
+def _spread(builder: ir.IRBuilder, number: ir.Value) -> ir.Value:
+    """Give every lane one number."""
+    narrow = number if number.type == _LANE else builder.trunc(number, _LANE)
+    vector = builder.insert_element(_ZEROS, narrow, _LANE(0))
+    return _shuffle(builder, vector, [0] * WIDTH)
+
+
 def _address(context: Any, builder: ir.IRBuilder, kind: Any, array: Any, start: Any) -> ir.Value:
     return builder.gep(context.make_array(kind)(context, builder, array).data, [start])
 
@@ -124,7 +131,9 @@ def _address(context: Any, builder: ir.IRBuilder, kind: Any, array: Any, start: 
 def scan_forest(  # type: ignore[no-untyped-def]
     _context, scores, above, result, rest, gains, gain, behind, kinds, first, count
 ):
-    """scan_forest(scores, above, result, rest, gains, gain, behind, kinds, first, count).
+    """Scan a row.
+
+    scan_forest(scores, above, result, rest, gains, gain, behind, kinds, first, count)
 
     For columns c from `first` on, `count` of them, scores[result + c] becomes the largest, over the
     columns c' of these up to c, of scores[above + c'] and
@@ -138,16 +147,15 @@ def scan_forest(  # type: ignore[no-untyped-def]
             return _address(context, builder, signature.args[array], given[array], start)
 
         column = given[8]
-        _emit_scan(
-            builder,
-            given[9],
-            at(0, builder.add(given[1], column)),
-            at(0, builder.add(given[2], column)),
-            at(0, given[3]),
-            at(6, column),
-            at(4, given[5]),
-            at(7, column),
-        )
+        rest_row, gain_row = at(0, given[3]), at(4, given[5])
+        behind_row, kind_row = at(6, column), at(7, column)
+
+        def score(load: Callable[[ir.Value], ir.Value]) -> ir.Value:
+            left = _gather(builder, rest_row, load(behind_row))
+            return builder.add(left, _gather(builder, gain_row, load(kind_row)))
+
+        above_row = at(0, builder.add(given[1], column))
+        _emit_scan(builder, given[9], above_row, at(0, builder.add(given[2], column)), score)
         return context.get_dummy_value()
 
     taken = (scores, word, word, word, gains, word, behind, kinds, word, word)
@@ -156,11 +164,15 @@ def scan_forest(  # type: ignore[no-untyped-def]
 
 @intrinsic
 def scan_tree(  # type: ignore[no-untyped-def]
-    _context, scores, above, result, rest, gains, gain, kinds, first, count
+    _context, scores, above, result, rest, gains, gain, kinds, first, count, labels, label, saved
 ):
-    """scan_tree(scores, above, result, rest, gains, gain, kinds, first, count).
+    """Scan a row whose own forest is a tree.
 
-    As `scan_forest`, with scores[rest + c'] where that has scores[rest + behind[c']].
+    scan_tree(scores, above, result, rest, gains, gain, kinds, first, count, labels, label, saved)
+
+    As `scan_forest`, with scores[rest + c'] where that has scores[rest + behind[c']]. In columns in
+    which both forests are trees labels[c'] is from 0, and matching their roots gives
+    scores[above + c' - 1] and one of `saved` (two numbers): the first if labels[c'] is `label`.
     """
     word = types.int64
 
@@ -169,17 +181,24 @@ def scan_tree(  # type: ignore[no-untyped-def]
             return _address(context, builder, signature.args[array], given[array], start)
 
         column = given[7]
-        _emit_scan(
-            builder,
-            given[8],
-            at(0, builder.add(given[1], column)),
-            at(0, builder.add(given[2], column)),
-            at(0, builder.add(given[3], column)),
-            None,
-            at(4, given[5]),
-            at(6, column),
-        )
+        rest_row, gain_row = at(0, builder.add(given[3], column)), at(4, given[5])
+        kind_row, label_row = at(6, column), at(9, column)
+        above_row = at(0, builder.add(given[1], column))
+        left_above = builder.gep(above_row, [_WORD(-1)])
+        wanted = _spread(builder, given[10])
+        same = _spread(builder, builder.extract_value(given[11], 0))
+        renamed = _spread(builder, builder.extract_value(given[11], 1))
+
+        def score(load: Callable[[ir.Value], ir.Value]) -> ir.Value:
+            known = builder.add(load(rest_row), _gather(builder, gain_row, load(kind_row)))
+            there = load(label_row)
+            gained = builder.select(builder.icmp_signed("==", there, wanted), same, renamed)
+            meeting = builder.add(load(left_above), gained)
+            return builder.select(builder.icmp_signed(">=", there, _ZEROS), meeting, known)
+
+        _emit_scan(builder, given[8], above_row, at(0, builder.add(given[2], column)), score)
         return context.get_dummy_value()
 
-    taken = (scores, word, word, word, gains, word, kinds, word, word)
+    pair = types.UniTuple(word, 2)
+    taken = (scores, word, word, word, gains, word, kinds, word, word, labels, word, pair)
     return types.void(*taken), emit
