@@ -304,6 +304,9 @@ _CLEAR = re.compile(
     r"|#include\b|package\s+[\w.]+;?\s*$|func\s+\w+\s*\(|(?:pub\s+)?fn\s+\w+\s*[(<]"
     r"|use\s+\w+::|@\w+\s*(?:\(|$)|\w+\s*=\s*[\w\"'(\[{]"
 )
+_PATIENCE = 10
+"""How many lines that are not indented may follow before what does not parse so far is given up."""
+
 _SENTENCE = re.compile(r"[A-Za-z][\w',-]*(?:\s+[\w',()-]+){3,}\s*[.!?:]?\s*$")
 _SIGNS = re.compile(r"[=(){}\[\];]|:\s*$|\bimport\b")
 
@@ -346,15 +349,34 @@ def _longest_run(lines: Sequence[str], language: Language) -> tuple[int, int]:
         if number == len(lines) or (lines[number].strip() and not lines[number][0].isspace())
     ]
     best = (0, 0)
-    for begin in begins:
-        for end in reversed(ends):
-            if end - begin <= best[1] - best[0]:
-                break
-            run = "\n".join(lines[begin:end]) + "\n"
-            if parses(run, language.name) and _does_something(parse_code(run, language.name)):
-                best = (begin, end)
-                break
+    for number, begin in enumerate(begins):
+        if begin < best[1]:
+            continue
+        after = [end for end in ends if end > begin]
+        # Most often all that follows is code, but for a sentence or two.
+        tail = reversed(after[-_PATIENCE:]) if number < 3 else iter(())
+        whole = (end for end in tail if _is_program(lines[begin:end], language))
+        found = next(whole, None) or _grow(lines, begin, after, language)
+        if found - begin > best[1] - best[0]:
+            best = (begin, found)
     return best
+
+
+def _grow(lines: Sequence[str], begin: int, ends: Sequence[int], language: Language) -> int:
+    """Find the last of the ends up to which lines are a program; `begin` where they never are."""
+    last, tries = begin, 0
+    for end in ends:
+        tries += 1
+        if _is_program(lines[begin:end], language):
+            last, tries = end, 0
+        elif tries == _PATIENCE:
+            break
+    return last
+
+
+def _is_program(lines: Sequence[str], language: Language) -> bool:
+    code = "\n".join(lines) + "\n"
+    return parses(code, language.name) and _does_something(parse_code(code, language.name))
 
 
 def _is_sentence(line: str) -> bool:
