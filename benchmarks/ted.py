@@ -9,10 +9,11 @@ nodes that a size asks for), and random trees: each node's parent is drawn from 
 (bushy) or from the last three (deep). Costs are 1, 1, 1, the only ones that edist's compiled form
 knows. All packages get the same pairs, in the form that each takes, made beforehand; ours is timed
 from labels and leftmost leaves to distances. A package that needs more than the budget for a size
-gets fewer pairs, and none of larger sizes once a pair takes longer than that. Times are CPU seconds
+gets fewer pairs, and none of larger sizes once a pair takes a tenth of that. Times are CPU seconds
 of the thread, the best of the repeats; every distance is compared with ours.
 
-`--cores` gives the wall time of all pairs of some programs by number of threads. `--memory` gives
+`--cores` gives the time of all pairs of some programs by number of threads: if the CPU seconds stay
+the same, the wall time falls with the cores that the machine has to spare. `--memory` gives
 the most memory that a pair of trees of that many nodes takes (Linux only): of programs, and of
 random trees without two subtrees that are the same.
 
@@ -48,6 +49,9 @@ from llm_variability.code.trees import Tree, parse_code, read_named_nodes, tree_
 
 SIZES = (50, 100, 200, 500, 1_000, 2_000)
 SHAPES = ("programs", "bushy", "deep")
+SHORTEST = 0.05
+"""Seconds for which all pairs are timed again and again, at the least."""
+
 LIBRARY = Path(os.__file__).parent
 Pair = tuple[int, int]
 
@@ -163,11 +167,12 @@ def time_ours(
     chosen = np.array(pairs)
     used, place = np.unique(chosen, return_inverse=True)
     needed = [trees[number] for number in used]
-    best, found = float("inf"), np.zeros(0)
-    for _ in range(repeats):
+    best, found, spent = float("inf"), np.zeros(0), 0.0
+    while spent < SHORTEST or repeats > 0:
         begin = time.thread_time()
         found = edit_distances(needed, place.reshape(-1, 2), threads=1)
-        best = min(best, time.thread_time() - begin)
+        last = time.thread_time() - begin
+        best, spent, repeats = min(best, last), spent + last, repeats - 1
     return best, found
 
 
@@ -180,14 +185,16 @@ def time_package(
     spent, total = 0.0, 0.0
     found: list[float] = []
     for first, second in pairs:
-        best = float("inf")
-        for _ in range(repeats):
+        best, times = float("inf"), 0
+        while (
+            not times
+            or best * times < SHORTEST / len(pairs)
+            or (times < repeats and spent < budget / 4)
+        ):
             begin = time.thread_time()
             distance = measure(forms[first], forms[second])
             last = time.thread_time() - begin
-            best, spent = min(best, last), spent + last
-            if spent > budget / 4:
-                break
+            best, spent, times = min(best, last), spent + last, times + 1
         total += best
         found.append(distance)
         if spent + best > budget:
@@ -241,16 +248,15 @@ def compare_cores() -> None:
     compared = ComparedTrees(trees)
     compared.distances(pairs[:2], threads=1)
     print(f"{len(pairs)} pairs of programs of 400 to 800 nodes")
-    print("| threads | s | times one |\n|---:|---:|---:|")
-    alone = 0.0
+    print("| threads | wall s | CPU s | cores had |\n|---:|---:|---:|---:|")
     for threads in range(1, len(os.sched_getaffinity(0)) + 1):
-        best = float("inf")
+        measured = []
         for _ in range(3):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             compared.distances(pairs, threads=threads)
-            best = min(best, time.perf_counter() - begin)
-        alone = alone or best
-        print(f"| {threads} | {best:.2f} | {alone / best:.2f} |")
+            measured.append((time.perf_counter() - begin, time.process_time() - used))
+        wall, cpu = min(measured)
+        print(f"| {threads} | {wall:.2f} | {cpu:.2f} | {cpu / wall:.2f} |")
 
 
 def forget_peak() -> None:
