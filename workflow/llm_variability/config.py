@@ -14,9 +14,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import date
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -25,140 +23,67 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    StringConstraints,
     ValidationError,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from llm_variability.config_code import (
+    BANDS,
+    ORIGINAL,
+    PARAPHRASE,
+    Augmentation,
+    Curves,
+    Extraction,
+    Frame,
+    Paraphrasing,
+    ProgramSimilarity,
+    WordNetSource,
+)
+from llm_variability.config_fields import (
+    NAME_PATTERN,
+    NAME_RULE,
+    NO_BOOL,
+    ConfigError,
+    Name,
+    Real,
+    Section,
+    Temperatures,
+    TopPs,
+    Whole,
+    canonical_number,
+    iso_date,
+    optional,
+    required,
+    usable_folder,
+)
+
+__all__ = ["NAME_PATTERN", "ConfigError", "canonical_number"]
+
 GREEDY = "0"
 """Canonical string of temperature 0, at which decoding ignores top-p and the seed."""
 
 
-class ConfigError(ValueError):
-    """A mistake of the configuration, told in one line a problem."""
-
-
-def _allowed(default: Any, description: str, allowed: str) -> Any:
-    return Field(default, description=description, json_schema_extra={"allowed": allowed})
-
-
-def _required(description: str, allowed: str) -> Any:
-    return Field(description=description, json_schema_extra={"allowed": allowed})
-
-
-# --------------------------------------------------------------------------- grid values
-
-
-def canonical_number(value: Any) -> str:
-    """Write a grid value the one way it appears in paths and tables: `0`, `0.5`, `1.0`.
-
-    Raises ValueError for anything but a finite number (or the text of one) with at most four
-    decimals, so that two spellings of one value cannot become two cells.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError("not a number")
-    try:
-        number = Decimal(str(value).strip())
-    except InvalidOperation as error:
-        raise ValueError("not a number") from error
-    if not number.is_finite() or abs(number) > 1_000_000 or number != round(number, 4):
-        raise ValueError("not a finite number with at most four decimals")
-    if number == 0:
-        return "0"
-    text = f"{number.normalize():f}"
-    return text if "." in text else f"{text}.0"
-
-
-def _grid_axis(values: Any, low: float, high: float, low_is_allowed: bool) -> list[str]:
-    if not isinstance(values, (list, tuple)) or not values:
-        raise PydanticCustomError("grid", "must be a list with at least one number")
-    spelled: dict[str, Any] = {}
-    for value in values:
-        try:
-            text = canonical_number(value)
-        except ValueError as error:
-            raise PydanticCustomError("grid", f"{value!r} is {error}") from error
-        if float(text) > high:
-            raise PydanticCustomError("grid", f"{value} is above {high}")
-        if float(text) < low or (float(text) == low and not low_is_allowed):
-            relation = "below" if low_is_allowed else "not above"
-            raise PydanticCustomError("grid", f"{value} is {relation} {low:g}")
-        if text in spelled:
-            raise PydanticCustomError("grid", f"{spelled[text]} and {value} are the same value")
-        spelled[text] = value
-    return sorted(spelled, key=float)
-
-
-def _temperatures(values: Any) -> list[str]:
-    return _grid_axis(values, 0.0, 2.0, low_is_allowed=True)
-
-
-def _top_ps(values: Any) -> list[str]:
-    return _grid_axis(values, 0.0, 1.0, low_is_allowed=False)
-
-
-# ------------------------------------------------------------------------------- sections
-
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-NAME_RULE = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
-
-
-def _no_truth_value(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise PydanticCustomError("grid", f"{str(value).lower()} is not a number")
-    return value
-
-
-_NO_BOOL = BeforeValidator(_no_truth_value)
-Whole = Annotated[int, _NO_BOOL]
-Real = Annotated[float, _NO_BOOL, Field(allow_inf_nan=False)]
-"""Numbers of the configuration; `true` is none, though Python takes it for 1."""
-
-
-def _iso_date(value: Any) -> str:
-    try:  # YAML reads 2025-01-01 as a date, and JSON as text
-        return date.fromisoformat(str(value)).isoformat()
-    except ValueError as error:
-        raise PydanticCustomError("grid", f"{value!s} is no date") from error
-
-
-def _usable_folder(value: str) -> str:
-    if not value.strip("/ ") or "{" in value or "}" in value:
-        raise PydanticCustomError("grid", f"{value!r} is not a path")
-    return value
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    def to_json(self, fields: Collection[str] | None = None) -> str:
-        """Write the section, or some of its fields, as one line of JSON."""
-        return self.model_dump_json(include=set(fields) if fields is not None else None)
-
-
-class _Weights(_Section):
+class _Weights(Section):
     """Where weights come from: exactly one of a hub id, a folder or an installed package."""
 
-    hub: str | None = _allowed(
+    hub: str | None = optional(
         None, "Id on the Hugging Face hub; needs `revision`.", "owner/name of a repository"
     )
-    revision: str | None = _allowed(
+    revision: str | None = optional(
         None,
         "Commit of the hub repository: a branch or tag can move, a commit cannot.",
         "the 40 hexadecimal digits of a commit, with `hub` only",
     )
-    path: str | None = _allowed(None, "Folder with the weights.", "an existing folder")
-    package: str | None = _allowed(
+    path: str | None = optional(None, "Folder with the weights.", "an existing folder")
+    package: str | None = optional(
         None,
         "Installed Python package that ships the weights.",
         "the name of an installed package that ships the weights",
     )
-    trust_remote_code: bool = _allowed(
+    trust_remote_code: bool = optional(
         False,
         "Run Python code that comes with the weights. Only for a repository you have read.",
         "true or false",
@@ -189,26 +114,62 @@ class _Weights(_Section):
         return "hub, path, package"
 
 
+class Budget(Section):
+    """A bound on what an endpoint may cost, over everything a results folder has asked of it."""
+
+    tokens: Annotated[int, Field(ge=1), NO_BOOL] | None = Field(
+        None,
+        description="Tokens, those of prompts and of answers together.",
+        json_schema_extra={"allowed": "a whole number of at least 1"},
+    )
+    money: Annotated[float, Field(gt=0), NO_BOOL] | None = Field(
+        None,
+        description="Money, in the currency of the prices.",
+        json_schema_extra={"allowed": "a number above 0"},
+    )
+    prompt_price: Annotated[float, Field(ge=0), NO_BOOL] | None = Field(
+        None,
+        description="Price of a million tokens of prompts.",
+        json_schema_extra={"allowed": "a number of at least 0"},
+    )
+    completion_price: Annotated[float, Field(ge=0), NO_BOOL] | None = Field(
+        None,
+        description="Price of a million tokens of answers.",
+        json_schema_extra={"allowed": "a number of at least 0"},
+    )
+
+    @model_validator(mode="after")
+    def _prices_for_money(self) -> Budget:
+        if self.tokens is None and self.money is None:
+            raise PydanticCustomError("source", "is empty. Allowed: tokens, money, or both")
+        priced = self.prompt_price is not None and self.completion_price is not None
+        if self.money is not None and not priced:
+            raise PydanticCustomError(
+                "source", "money needs prompt_price and completion_price, by a million tokens"
+            )
+        return self
+
+
 class Model(_Weights):
     """A language model: its weights and how they are served."""
 
-    endpoint: str | None = _allowed(
+    endpoint: str | None = optional(
         None,
         "Base URL of an OpenAI-compatible server that already runs, in place of weights.",
         "a URL that begins with http:// or https:// and ends before /chat/completions",
     )
-    served_name: str | None = _allowed(
+    served_name: str | None = optional(
         None, "Name the endpoint knows the model by (default: the model's key here).", "any text"
     )
-    api_key_env: str | None = _allowed(
+    api_key_env: str | None = optional(
         None,
         "Environment variable that holds the endpoint's key; the key itself is never written.",
         "the name of an environment variable, with `endpoint` only",
     )
-    dtype: Literal["auto", "float16", "bfloat16", "float32"] = _allowed(
+    dtype: Literal["auto", "float16", "bfloat16", "float32"] = optional(
         "auto", "Precision of the weights.", "auto, float16, bfloat16, float32"
     )
-    max_model_len: Annotated[int, Field(ge=64), _NO_BOOL] | None = Field(
+    max_model_len: Annotated[int, Field(ge=64), NO_BOOL] | None = Field(
         None,
         description="Longest prompt plus answer in tokens (default: the model's, at most 4096).",
         json_schema_extra={"allowed": "a whole number of at least 64"},
@@ -219,35 +180,35 @@ class Model(_Weights):
         description="GPUs that share the model's layers.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    memory_fraction: Annotated[float, Field(gt=0, le=1), _NO_BOOL] | None = Field(
+    memory_fraction: Annotated[float, Field(gt=0, le=1), NO_BOOL] | None = Field(
         None,
         description="Share of the device's memory that the engine may take (vLLM's"
         " gpu-memory-utilization; default .9 on a GPU, .3 of the RAM on a CPU).",
         json_schema_extra={"allowed": "a number above 0, at most 1"},
     )
-    engine_args: dict[str, str | int | float | bool] = _allowed(
+    engine_args: dict[str, str | int | float | bool] = optional(
         {},
         "Further vLLM server arguments, without the leading dashes.",
         "a mapping from names to texts, numbers, true or false",
     )
-    system_prompt: Literal["keep", "merge", "omit"] = _allowed(
+    system_prompt: Literal["keep", "merge", "omit"] = optional(
         "keep",
         "What becomes of a study's system prompt: keep it as the system turn, merge it into the"
         " user turn (for a chat template that knows no system turn), or omit it.",
         "keep, merge, omit",
     )
-    chat_template_args: dict[str, str | int | float | bool] = _allowed(
+    chat_template_args: dict[str, str | int | float | bool] = optional(
         {},
         "Arguments of the chat template, such as enable_thinking: false. One that the template"
         " ignores is told before anything is drawn.",
         "a mapping from names to texts, numbers, true or false",
     )
-    template_date: Annotated[str, BeforeValidator(_iso_date)] = _allowed(
+    template_date: Annotated[str, BeforeValidator(iso_date)] = optional(
         "2025-01-01",
         "Date for a chat template that inserts today's, so that a prompt is the same every day.",
         "a date as in 2025-01-01",
     )
-    reasoning: Literal["none", "think", "harmony"] = _allowed(
+    reasoning: Literal["none", "think", "harmony"] = optional(
         "none",
         "How an answer tells its reasoning apart, which is kept but not measured: <think> blocks,"
         " closed or not; or the channels of the harmony format (GPT-OSS).",
@@ -258,6 +219,24 @@ class Model(_Weights):
         ge=0,
         description="Tokens a draw may spend on reasoning, on top of the study's max_new_tokens.",
         json_schema_extra={"allowed": "a whole number of at least 0"},
+    )
+    budget: Budget | None = optional(
+        None,
+        "What a run may spend at the endpoint, over all its cells; it stops before that is passed.",
+        "a mapping, with `endpoint` only",
+    )
+    omit_fields: list[Literal["seed", "top_p", "frequency_penalty", "presence_penalty", "n"]] = (
+        optional(
+            [],
+            "Fields of a request that the endpoint refuses and that are left out. Without a seed,"
+            " draws cannot be repeated; what is left out is recorded with every cell.",
+            "a list of seed, top_p, frequency_penalty, presence_penalty, n",
+        )
+    )
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = optional(
+        "max_tokens",
+        "Name of the field that bounds an answer at the endpoint.",
+        "max_tokens, max_completion_tokens",
     )
     max_in_flight: Whole = Field(
         256,
@@ -296,6 +275,14 @@ class Model(_Weights):
             )
         if self.endpoint is not None and "@" in self.endpoint:
             raise PydanticCustomError("source", "endpoint holds a password; use api_key_env")
+        own = (
+            ("budget", self.budget is not None),
+            ("omit_fields", bool(self.omit_fields)),
+            ("max_tokens_field", self.max_tokens_field != "max_tokens"),
+        )
+        for key, is_set in own:
+            if is_set and self.endpoint is None:
+                raise PydanticCustomError("source", f"{key} is allowed with endpoint only")
         if self.reasoning_tokens and self.reasoning == "none":
             raise PydanticCustomError(
                 "source", "reasoning_tokens is allowed with reasoning think or harmony only"
@@ -313,31 +300,31 @@ class Model(_Weights):
 class Encoder(_Weights):
     """A sentence-transformers encoder: texts to unit vectors."""
 
-    precision: Literal["float32", "bfloat16"] = _allowed(
+    precision: Literal["float32", "bfloat16"] = optional(
         "float32",
         "Number format of the weights and the arithmetic. bfloat16 is faster where the hardware"
         " has it, but moves a cosine by up to 0.01.",
         "float32, bfloat16",
     )
-    batch_tokens: Annotated[int, Field(ge=1), _NO_BOOL] | None = Field(
+    batch_tokens: Annotated[int, Field(ge=1), NO_BOOL] | None = Field(
         None,
         description="Tokens encoded together, by each core of a CPU or by the GPU (default: 1024"
         " on a CPU, 16384 on a GPU). Changing it may move a cosine in its seventh digit.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    device: Literal["auto", "cpu", "cuda"] = _allowed(
+    device: Literal["auto", "cpu", "cuda"] = optional(
         "auto", "Where the encoder runs; auto takes a GPU when torch sees one.", "auto, cpu, cuda"
     )
 
 
-class Grid(_Section):
+class Grid(Section):
     """Decoding settings; every model answers every prompt at each of them."""
 
-    temperature: Annotated[list[str], BeforeValidator(_temperatures)] = _required(
+    temperature: Temperatures = required(
         "Sampling temperatures. Temperature 0 is greedy decoding: one cell whatever the top-p.",
         "a list of numbers from 0 to 2, each once",
     )
-    top_p: Annotated[list[str], BeforeValidator(_top_ps)] = _required(
+    top_p: TopPs = required(
         "Nucleus sampling: the smallest set of tokens whose probability reaches top-p.",
         "a list of numbers above 0, at most 1, each once",
     )
@@ -351,12 +338,17 @@ class Grid(_Section):
         ]
 
 
-def cell_name(temperature: str, top_p: str | None) -> str:
-    """Name a cell: `T0` for greedy decoding, else `T{temperature}-P{top_p}`."""
-    return "T0" if temperature == GREEDY else f"T{temperature}-P{top_p}"
+def cell_name(temperature: str, top_p: str | None, augmentation: str | None = None) -> str:
+    """Name a cell: `T0` for greedy decoding, else `T{temperature}-P{top_p}`.
+
+    augmentation: what a study of code has as a further axis, as in `T0/keyboard-0.1`.
+    """
+    setting = "T0" if temperature == GREEDY else f"T{temperature}-P{top_p}"
+    return setting if augmentation is None else f"{setting}/{augmentation}"
 
 
-CELL_PATTERN = r"T0|T[0-9.]+-P[0-9.]+"
+SETTING_PATTERN = r"(?:T0|T[0-9.]+-P[0-9.]+)"
+CELL_PATTERN = SETTING_PATTERN + r"(?:/[a-z]+(?:-[a-z]+)*(?:-[0-9.]+)?)?"
 
 
 def parse_cell(cell: str) -> tuple[str, str | None]:
@@ -364,10 +356,15 @@ def parse_cell(cell: str) -> tuple[str, str | None]:
 
     Raises ValueError if the name is none that `cell_name` writes.
     """
-    match = re.fullmatch(r"T([0-9.]+)(?:-P([0-9.]+))?", cell)
-    if match is None or cell_name(match[1], match[2]) != cell:
+    match = re.fullmatch(r"T([0-9.]+)(?:-P([0-9.]+))?", cell.partition("/")[0])
+    if match is None or cell_name(match[1], match[2], find_augmentation(cell)) != cell:
         raise ValueError(f"{cell!r} names no cell")
     return match[1], match[2]
+
+
+def find_augmentation(cell: str) -> str | None:
+    """Read the augmentation from a cell's name; None if it has none."""
+    return cell.partition("/")[2] or None
 
 
 def top_p_descending(cell: str) -> float:
@@ -375,7 +372,7 @@ def top_p_descending(cell: str) -> float:
     return -float(parse_cell(cell)[1] or 1)
 
 
-class NameSelection(_Section):
+class NameSelection(Section):
     """Which names of a list a study of names takes."""
 
     per_group: Whole = Field(
@@ -384,33 +381,71 @@ class NameSelection(_Section):
         description="Names a group (default: 50), the most frequent first; they are compared.",
         json_schema_extra={"allowed": "a whole number of at least 2"},
     )
-    groups: list[str] | None = _allowed(
+    groups: list[str] | None = optional(
         None, "Groups to use (default: all of the list).", "groups of the list of names"
     )
-    match: Literal["none", "frequency"] = _allowed(
+    match: Literal["none", "frequency"] = optional(
         "none",
         "Take each group's most frequent names, or names of similar frequency in every group.",
         "none, frequency",
     )
 
 
-class Study(_Section):
+_KEYS_OF_KINDS = {
+    "names": ["names"],
+    "formats": ["labels", "names"],
+    "tasks": ["code"],
+    "augmentation": ["code"],
+    "paraphrase": ["code"],
+    "frame": ["code"],
+    "extraction": ["code"],
+    "grid": ["code"],
+}
+"""Keys that not every kind of study has, and the kinds that have them."""
+
+
+class Study(Section):
     """A study: which prompts, how many draws of each, what of them is compared."""
 
-    kind: Literal["labels", "names"] = _allowed(
+    kind: Literal["labels", "names", "code"] = optional(
         "labels",
-        "How the prompt says who is meant: `labels` by the group's label, `names` by a name that"
-        " is common in the group.",
-        "labels, names",
+        "What varies. `labels`: the group that the prompt names; `names`: the name in the prompt,"
+        " common in a group; `code`: the wording of a programming task.",
+        "labels, names, code",
     )
-    stimuli: str = _required(
-        "File with the prompt template, the formats and the groups.", "an existing YAML file"
+    stimuli: str = required(
+        "File with the prompt template, the formats and the groups; for kind code, the folder with"
+        " the sets of tasks.",
+        "an existing YAML file; for kind code, an existing folder",
     )
-    names: NameSelection | None = _allowed(
+    names: NameSelection | None = optional(
         None, "Which names are taken, with kind names only.", "a mapping"
     )
-    formats: list[str] | None = _allowed(
+    formats: list[str] | None = optional(
         None, "Formats to use (default: all of the stimuli file).", "ids of the stimuli file"
+    )
+    tasks: dict[Name, list[str] | None] | None = optional(
+        None,
+        "Sets of tasks, each a file NAME.jsonl of the folder or `humaneval`, and the tasks taken of"
+        " each (null: all), with kind code only.",
+        "a mapping from names of sets to lists of ids, or null",
+    )
+    augmentation: Augmentation | None = optional(
+        None, "How prompts are changed, with kind code only.", "a mapping"
+    )
+    paraphrase: Paraphrasing | None = optional(
+        None, "A model that rewords the prompts, with kind code only.", "a mapping"
+    )
+    frame: Frame | None = optional(
+        None, "Words around every prompt, never changed, with kind code only.", "a mapping"
+    )
+    extraction: Extraction | None = optional(
+        None, "How a program is taken out of a reply, with kind code only.", "a mapping"
+    )
+    grid: Grid | None = optional(
+        None,
+        "Decoding settings of this study, with kind code only (default: those of all studies).",
+        "a mapping with temperature and top_p",
     )
     draws: Whole = Field(
         50,
@@ -419,7 +454,7 @@ class Study(_Section):
         " made stay. A study of names has one a name, since it compares names with each other.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    greedy_draws: Annotated[int, Field(ge=1), _NO_BOOL] | None = Field(
+    greedy_draws: Annotated[int, Field(ge=1), NO_BOOL] | None = Field(
         None,
         description="Draws a prompt at temperature 0, where they only test determinism"
         " (default: as many as `draws`).",
@@ -432,7 +467,7 @@ class Study(_Section):
         " truncated.",
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
-    include_truncated: bool = _allowed(
+    include_truncated: bool = optional(
         True, "Measure truncated answers too, as the published study does.", "true or false"
     )
 
@@ -443,10 +478,18 @@ class Study(_Section):
         return {"draws": 1, **values} if named else values
 
     @model_validator(mode="after")
-    def _names_of_names_only(self) -> Study:
-        if self.kind != "names" and self.names is not None:
+    def _keys_fit_the_kind(self) -> Study:
+        for key, kinds in _KEYS_OF_KINDS.items():
+            if getattr(self, key) is not None and self.kind not in kinds:
+                raise PydanticCustomError(
+                    "source",
+                    f"the key {key} needs kind: {' or '.join(kinds)}; this study is of kind"
+                    f" {self.kind}",
+                )
+        if self.kind == "code" and not self.tasks:
             raise PydanticCustomError(
-                "source", f"the key names needs kind: names; this study is of kind {self.kind}"
+                "source",
+                "tasks: is missing. Allowed: a mapping from names of sets to lists of ids, or null",
             )
         if self.kind == "names" and (self.draws, self.greedy_draws or 1) != (1, 1):
             raise PydanticCustomError(
@@ -461,6 +504,21 @@ class Study(_Section):
         """Which names are taken: as configured, or the default."""
         return self.names or NameSelection()
 
+    @property
+    def augmentations(self) -> list[str]:
+        """The further axis of a study of code: `original`, `keyboard-0.1`, `paraphrase-low` like.
+
+        Rate 0 of a method that leaves the text as it is then, is `original`. Empty for other kinds.
+        """
+        if self.kind != "code":
+            return []
+        how = self.augmentation or Augmentation()
+        return [
+            ORIGINAL,
+            *how.names(),
+            *(f"{PARAPHRASE}-{band}" for band in (BANDS if self.paraphrase is not None else ())),
+        ]
+
 
 def _distinct_seeds(seeds: list[int]) -> list[int]:
     if not seeds or len(set(seeds)) < len(seeds):
@@ -468,16 +526,16 @@ def _distinct_seeds(seeds: list[int]) -> list[int]:
     return seeds
 
 
-class Validation(_Section):
+class Validation(Section):
     """The check of embedding, similarity and fit against published data: `validate_lee2024`."""
 
-    texts: str | None = _allowed(
+    texts: str | None = optional(
         None,
         "File with the 52,000 published texts of Lee et al. 2024, with columns format, race, gender"
         " and text (default: fetched from the authors' public repository).",
         "an existing Parquet or CSV file",
     )
-    encoder: str | None = _allowed(
+    encoder: str | None = optional(
         None, "Encoder to check with (default: the primary one).", "a name among the encoders"
     )
     per_cell: Whole = Field(
@@ -488,23 +546,23 @@ class Validation(_Section):
         json_schema_extra={"allowed": "a whole number from 2 to 500"},
     )
     seeds: Annotated[
-        list[Annotated[int, Field(ge=0), _NO_BOOL]], AfterValidator(_distinct_seeds)
-    ] = _allowed(
+        list[Annotated[int, Field(ge=0), NO_BOOL]], AfterValidator(_distinct_seeds)
+    ] = optional(
         list(range(1, 21)),
         "Seeds of the sampling; each is one repetition.",
         "a list of whole numbers of at least 0, each once",
     )
 
 
-class Fits(_Section):
+class Fits(Section):
     """Estimates and their tests."""
 
-    backend: Literal["profile", "statsmodels"] = _allowed(
+    backend: Literal["profile", "statsmodels"] = optional(
         "profile",
         "Profile REML from sufficient statistics, or statsmodels' MixedLM on the pairs.",
         "profile, statsmodels",
     )
-    family: Literal["study", "model", "setting"] = _allowed(
+    family: Literal["study", "model", "setting"] = optional(
         "study",
         "Tests that p values are adjusted over together, by Holm and by Benjamini-Hochberg: all"
         " models, settings and contrasts of a study, those of each model, or of each setting.",
@@ -512,7 +570,7 @@ class Fits(_Section):
     )
 
 
-class Sensitivity(_Section):
+class Sensitivity(Section):
     """Sensitivity analyses."""
 
     permutations: Whole = Field(
@@ -524,10 +582,10 @@ class Sensitivity(_Section):
     )
 
 
-class Report(_Section):
+class Report(Section):
     """Figures and page."""
 
-    asterisks: Literal["unadjusted", "holm", "bh"] = _allowed(
+    asterisks: Literal["unadjusted", "holm", "bh"] = optional(
         "unadjusted",
         "The p value whose asterisks stand in the heatmaps: each test's own, or adjusted over the"
         " family of `fits` by Holm or by Benjamini-Hochberg.",
@@ -549,13 +607,13 @@ Entry = TypeVar("Entry")
 Entries = Annotated[dict[Name, Entry], AfterValidator(_some_entries)]
 
 
-class Settings(_Section):
+class Settings(Section):
     """Everything a run is made of."""
 
-    results: Annotated[str, AfterValidator(_usable_folder)] = _allowed(
+    results: Annotated[str, AfterValidator(usable_folder)] = optional(
         "results", "Folder that every result goes to.", "a path without braces"
     )
-    environment: Literal["cpu", "gpu"] = _allowed(
+    environment: Literal["cpu", "gpu"] = optional(
         "cpu", "Environment of envs/ that `--sdm conda` deploys for the rules.", "cpu, gpu"
     )
     seed: Whole = Field(
@@ -565,22 +623,29 @@ class Settings(_Section):
         description="Seed of the study; every draw's own seed follows from it.",
         json_schema_extra={"allowed": "a whole number from 0 to 2^63 - 1"},
     )
-    models: Entries[Model] = _required(
+    models: Entries[Model] = required(
         "Language models, by the name they have in paths and figures.",
         f"a mapping from names ({NAME_RULE}) to models",
     )
-    encoders: Entries[Encoder] = _required(
+    encoders: Entries[Encoder] = required(
         "Sentence encoders, by name; the first is the primary one.",
         f"a mapping from names ({NAME_RULE}) to encoders",
     )
-    grid: Grid = _required("Decoding settings.", "a mapping with temperature and top_p")
-    studies: Entries[Study] = _required(
+    grid: Grid = required("Decoding settings.", "a mapping with temperature and top_p")
+    studies: Entries[Study] = required(
         "Studies, by name.", f"a mapping from names ({NAME_RULE}) to studies"
     )
-    fits: Fits = _allowed(Fits(), "Estimates and their tests.", "a mapping")
-    sensitivity: Sensitivity = _allowed(Sensitivity(), "Sensitivity analyses.", "a mapping")
-    report: Report = _allowed(Report(), "Figures and page.", "a mapping")
-    validation: Validation = _allowed(
+    wordnet: WordNetSource = optional(
+        WordNetSource(), "WordNet, for synonyms in studies of code.", "a mapping"
+    )
+    similarity: ProgramSimilarity = optional(
+        ProgramSimilarity(), "How alike programs are, in studies of code.", "a mapping"
+    )
+    curves: Curves = optional(Curves(), "Curves of studies of code.", "a mapping")
+    fits: Fits = optional(Fits(), "Estimates and their tests.", "a mapping")
+    sensitivity: Sensitivity = optional(Sensitivity(), "Sensitivity analyses.", "a mapping")
+    report: Report = optional(Report(), "Figures and page.", "a mapping")
+    validation: Validation = optional(
         Validation(), "Validation against published data, run when asked for.", "a mapping"
     )
 
@@ -596,6 +661,37 @@ class Settings(_Section):
                         f" not fit models.{name}.max_model_len = {model.max_model_len}, which holds"
                         " the prompt too. Allowed: fewer than that",
                     )
+        return self
+
+    def studies_of(self, *kinds: str) -> list[str]:
+        """Name the studies of some kinds."""
+        return [name for name, study in self.studies.items() if study.kind in kinds]
+
+    def cells(self, study: str) -> list[str]:
+        """Name a study's cells, setting by setting."""
+        own = self.studies[study]
+        cells = (own.grid or self.grid).cells()
+        if not own.augmentations:
+            return cells
+        return [f"{cell}/{augmentation}" for cell in cells for augmentation in own.augmentations]
+
+    @model_validator(mode="after")
+    def _paraphrases_by_what_is_there(self) -> Settings:
+        for name, study in self.studies.items():
+            if (how := study.paraphrase) is None:
+                continue
+            where = f"studies.{name}.paraphrase"
+            if how.model not in self.models:
+                known = ", ".join(self.models)
+                raise PydanticCustomError(
+                    "source", f"{where}.model: {how.model!r} is no model. Allowed: {known}"
+                )
+            if how.bertscore is not None and how.bertscore not in self.encoders:
+                known = ", ".join(self.encoders)
+                raise PydanticCustomError(
+                    "source",
+                    f"{where}.bertscore: {how.bertscore!r} is no encoder. Allowed: {known}",
+                )
         return self
 
     @model_validator(mode="after")

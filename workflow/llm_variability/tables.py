@@ -11,110 +11,32 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from llm_variability import __version__
+from llm_variability.table_contract import (
+    SETTING,
+    STATUSES,
+    Column,
+    Design,
+    Factor,
+    Table,
+    TableError,
+)
+from llm_variability.tables_code import CODE_TABLES
+
+__all__ = ["Factor"]
 
 METADATA_KEY = "llm_variability"
-
-STATUSES = ("ok", "empty", "truncated", "no_answer", "error")
-"""What became of a draw: measured text; nothing came; cut at max_new_tokens; tokens were spent
-but no final answer is among them; the server refused the request for good."""
-
 
 ANALYSES = ("main", "length", "untruncated", "permutation", "diversity")
 """What was estimated: the contrasts of mean cosines; the same at equal length of texts; the same
 on texts that were not cut; a test of equal dispersion; contrasts of measures without an encoder
 and of the Vendi score."""
 
-
-class TableError(ValueError):
-    """A table that does not keep its contract."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its polars type, what it holds, and whether it may be null."""
-
-    dtype: Any
-    meaning: str
-    nullable: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """The contract of one kind of table.
-
-    `takes_factors`: the study's own columns (text, named in the design) stand in it too.
-    """
-
-    name: str
-    columns: Mapping[str, Column]
-    takes_factors: bool = False
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A factor of the design: its levels in order, and the one the others are compared with."""
-
-    name: str
-    levels: tuple[str, ...]
-    reference: str
-
-
-@dataclass(frozen=True)
-class Design:
-    """How prompts are grouped and compared.
-
-    `block` is the column with the random intercept (the writing format); `factors` are crossed
-    and make the groups: texts are compared inside one block x group. `greedy_is_anchor` says that
-    a prompt's draws at temperature 0 are repeats of one answer, so nothing is fitted there.
-    `unit` is the column that tells a group's members apart where they are not draws of one prompt
-    (the surname): it is carried along, and texts are compared across it.
-    """
-
-    block: str
-    factors: tuple[Factor, ...]
-    greedy_is_anchor: bool = True
-    blocks: tuple[str, ...] = field(default=())
-    unit: str | None = None
-
-    @property
-    def group(self) -> list[str]:
-        """The columns that texts must share to be compared: the block and the factors."""
-        return [self.block, *(factor.name for factor in self.factors)]
-
-    @property
-    def columns(self) -> list[str]:
-        """Every column of the study's own: the group's, and the unit's if there is one."""
-        return self.group if self.unit is None else [*self.group, self.unit]
-
-    def to_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Design:
-        factors = tuple(
-            Factor(each["name"], tuple(each["levels"]), each["reference"])
-            for each in value["factors"]
-        )
-        return cls(
-            value["block"],
-            factors,
-            value["greedy_is_anchor"],
-            tuple(value["blocks"]),
-            value.get("unit"),
-        )
-
-
-_SETTING = {
-    "temperature": Column(pl.String, "sampling temperature, canonical text"),
-    "top_p": Column(pl.String, "top-p, canonical text; null for greedy decoding", nullable=True),
-}
 
 STIMULI = Table(
     "stimuli",
@@ -149,7 +71,7 @@ DRAWS = Table(
 COUNTS = Table(
     "counts",
     {
-        **_SETTING,
+        **SETTING,
         "prompt_id": Column(pl.String, "the prompt drawn from"),
         "draws": Column(pl.Int32, "draws made"),
         **{status: Column(pl.Int32, f"draws of status {status}") for status in STATUSES},
@@ -172,7 +94,7 @@ EMBEDDINGS = Table(
 SIMILARITY = Table(
     "similarity",
     {
-        **_SETTING,
+        **SETTING,
         "prompt_id": Column(pl.String, "the prompt drawn from"),
         "replicate": Column(pl.Int32, "number of the draw"),
         "n_mates": Column(pl.Int32, "other texts of the same block x group"),
@@ -192,7 +114,7 @@ FITS = Table(
         "measure": Column(
             pl.String, "encoder whose cosine is the outcome, or the measure of diversity"
         ),
-        **_SETTING,
+        **SETTING,
         "level": Column(pl.String, "pairwise, cell or text: what one observation is"),
         "scope": Column(
             pl.String,
@@ -256,7 +178,7 @@ ADJUSTED = Table(
 DIVERSITY = Table(
     "diversity",
     {
-        **_SETTING,
+        **SETTING,
         "measure": Column(pl.String, "the measure of diversity, as in self-BLEU"),
         "value": Column(pl.Float64, "of the group's texts, in the measure's unit", nullable=True),
         "n_texts": Column(pl.Int32, "texts it is computed from, the same number in every group"),
@@ -264,10 +186,9 @@ DIVERSITY = Table(
     takes_factors=True,
 )
 
-TABLES = {
-    table.name: table
-    for table in (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS, ADJUSTED, DIVERSITY)
-}
+STUDY_TABLES = (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS, ADJUSTED, DIVERSITY)
+
+TABLES = {table.name: table for table in (*STUDY_TABLES, *CODE_TABLES)}
 
 
 def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str) -> None:

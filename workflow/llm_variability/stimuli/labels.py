@@ -26,10 +26,10 @@ from llm_variability.stimuli.prompts import (
     read_placeholders,
     render_prompt,
 )
-from llm_variability.tables import TABLES, Design, Factor
+from llm_variability.tables import STUDY_TABLES, Design, Factor
 
 RESERVED = {BLOCK, ARTICLE, "encoder", "row", "mean_cosine", "texts", "pairs"}.union(
-    *(table.columns for table in TABLES.values())
+    *(table.columns for table in STUDY_TABLES)
 )
 """Names that columns of the workflow have, and a factor cannot."""
 
