@@ -3,6 +3,12 @@
 `extraction` finds the program in a reply and says whether it parses; `languages` names the
 grammars; `trees` turns a program into labelled nodes; `edit_distance` is the exact tree edit
 distance, on the vector loops of `row_scan`; `tsed` is the similarity that the study reports.
+
+The stage: `extract` takes the programs out of a model's draws (`programs`); `tsed` and `cosine`
+list which of them are compared (`pairs`), score them (`tree_scores`, `cosine_scores`) and average
+the scores of each prompt (`averages`).
 """
 
-VERSION = 1
+EXTRACT_VERSION = 1
+TSED_VERSION = 1
+COSINE_VERSION = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from llm_variability.similarity.cosine import summarise_similarity
 from llm_variability.similarity.embedding import (
     SentenceEncoder,
     encode_missing,
+    hash_text,
     measured_texts,
     select_vectors,
     stack_vectors,
@@ -29,10 +31,13 @@ from llm_variability.tables import (
     read_table,
     write_table,
 )
+from llm_variability.tables_code import PROGRAMS
+
+log = logging.getLogger(__name__)
 
 
-def _made_by(draws: list[Path], encoder: str, manifest: dict[str, Any]) -> dict[str, Any]:
-    first = read_metadata(draws[0])
+def _made_by(sources: list[Path], encoder: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    first = read_metadata(sources[0])
     return {
         "study": first["study"],
         "model": first["model"],
@@ -41,17 +46,34 @@ def _made_by(draws: list[Path], encoder: str, manifest: dict[str, Any]) -> dict[
     }
 
 
+def _read_texts(draws: list[Path]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for path in draws:
+        measured = measured_texts(read_table(path, DRAWS), include_truncated=True)
+        texts |= zip(measured["text_hash"], measured["text"], strict=True)
+    return texts
+
+
+def _read_codes(programs: Path) -> dict[str, str]:
+    """Read the programs that are compared: those that parse."""
+    codes = read_table(programs, PROGRAMS).filter(pl.col("status") == "ok")["code"]
+    return {hash_text(code): code for code in codes.unique(maintain_order=True)}
+
+
 def embed(arguments: argparse.Namespace) -> None:
     settings = Encoder.model_validate(json.loads(arguments.settings))
     manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
-    texts: dict[str, str] = {}
-    for path in arguments.draws:
-        measured = measured_texts(read_table(path, DRAWS), include_truncated=True)
-        texts |= zip(measured["text_hash"], measured["text"], strict=True)
+    if arguments.programs is None:
+        texts, sources = _read_texts(arguments.draws), arguments.draws
+    else:
+        texts, sources = _read_codes(arguments.programs), [arguments.programs]
     store = store_folder(arguments.output, manifest, settings)
-    metadata = _made_by(arguments.draws, arguments.encoder, manifest)
+    metadata = _made_by(sources, arguments.encoder, manifest)
     encode_missing(texts, store, SentenceEncoder(manifest["path"], settings), metadata)
-    write_table(select_vectors(store, texts), arguments.output, EMBEDDINGS, metadata)
+    vectors = select_vectors(store, texts)
+    cut = vectors["over_long"].sum()
+    log.info("%d of %d texts are longer than the encoder's limit", cut, len(vectors))
+    write_table(vectors, arguments.output, EMBEDDINGS, metadata)
 
 
 def cosine(arguments: argparse.Namespace) -> None:
@@ -93,7 +115,9 @@ def main() -> None:
     step.add_argument("--encoder", required=True, help="name of the encoder")
     step.add_argument("--settings", required=True, help="its configuration, JSON")
     step.add_argument("--manifest", required=True, type=Path)
-    step.add_argument("--draws", required=True, type=Path, nargs="+")
+    texts = step.add_mutually_exclusive_group(required=True)
+    texts.add_argument("--draws", type=Path, nargs="+", help="tables with the texts")
+    texts.add_argument("--programs", type=Path, help="table with programs in their place")
     step.add_argument("--output", required=True, type=Path)
     step = steps.add_parser("cosine")
     step.set_defaults(run=cosine)
