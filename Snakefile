@@ -52,9 +52,9 @@ rule all:
         rules.report.output,
         rules.report.input,
         rules.tables.input,
-        expand(rules.adjust.input, study=settings.studies),
+        expand(rules.adjust.input, study=GROUP_STUDIES),
         expand(rules.embed.output, **MEASUREMENTS),
-        expand(rules.generate.output, study=settings.studies, model=settings.models, cell=CELLS),
+        EVERY_DRAWS,
 
 
 onstart:

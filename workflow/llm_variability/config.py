@@ -918,27 +918,45 @@ DEFAULT: dict[str, Any] = {
         "labels": {
             "kind": "labels",
             "stimuli": "resources/labels.yaml",
-            "formats": ["story", "biography", "social-media-profile", "funny-story"],
-            "draws": 6,
+            "formats": ["story", "biography", "social-media-profile"],
+            "draws": 5,
             "greedy_draws": 2,
-            "max_new_tokens": 80,
+            "max_new_tokens": 60,
             "include_truncated": True,
         },
         "names": {
             "kind": "names",
             "stimuli": "resources/names.yaml",
             "names": {"per_group": 4},
-            "formats": ["story", "biography", "social-media-profile", "funny-story"],
+            "formats": ["story", "biography", "social-media-profile"],
             "draws": 1,
-            "max_new_tokens": 80,
+            "max_new_tokens": 60,
             "include_truncated": True,
+        },
+        "code": {
+            "kind": "code",
+            "stimuli": "resources/tasks",
+            "tasks": {"humaneval": ["HumanEval-23", "HumanEval-35", "HumanEval-53"]},
+            "augmentation": {
+                "methods": ["keyboard", "synonym"],
+                "rates": [0, 0.2, 0.4],
+                "variants": 1,
+                "nested": False,
+            },
+            "frame": {
+                "prefix": "Write a program for the task below.",
+                "postfix": "Answer with one block of Python code.",
+            },
+            "grid": {"temperature": [0, 1.0], "top_p": [0.8, 1.0]},
+            "draws": 3,
+            "max_new_tokens": 128,
         },
     },
     "fits": {"backend": "profile", "family": "study"},
     "sensitivity": {"permutations": 999},
     "report": {"asterisks": "unadjusted"},
 }
-"""The default studies: small, but a real model, a real encoder and both ways to tell a group."""
+"""The default studies: small, but a real model, a real encoder and every kind of study."""
 
 
 def _comment(field: FieldInfo) -> str:

@@ -18,15 +18,18 @@ from llm_variability.config import (
     Model,
     NameSelection,
     Settings,
+    Study,
     cell_name,
     load_settings,
     shown,
 )
+from llm_variability.config_code import BANDS, Augmentation
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.fits.text_variance import MIN_TEXTS
+from llm_variability.stimuli.code import needs_wordnet, read_tasks
 from llm_variability.stimuli.registry import check_stimuli, render_prompts
 
-_OWN = ("formats: ", *(f"names.{field}: " for field in NameSelection.model_fields))
+_OWN = ("formats: ", "tasks: ", *(f"names.{field}: " for field in NameSelection.model_fields))
 """How a message begins that is about a key of the study, not about its stimuli file."""
 
 
@@ -53,6 +56,27 @@ def _weights_problem(kind: Kind, settings: Model | Encoder) -> str | None:
     return None
 
 
+def _code_problems(settings: Settings, study: Study, folder: Path) -> Iterator[str]:
+    """What a study of code needs on this machine, once its tasks can be read."""
+    from llm_variability.augmentation.published import check_published_synonyms
+    from llm_variability.augmentation.wordnet import check_source
+    from llm_variability.code.languages import load_grammar
+
+    for language in sorted({task.language for _, task in read_tasks(folder, study).values()}):
+        try:
+            load_grammar(language)
+        except ConfigError as error:
+            yield f"tasks: {error}"
+    methods = (study.augmentation or Augmentation()).methods
+    try:
+        if "nlpaug-synonym" in methods:
+            check_published_synonyms()
+        if needs_wordnet(study):
+            check_source(settings.wordnet.source)
+    except ConfigError as error:
+        yield f"augmentation.methods: {error}"
+
+
 def _problems(settings: Settings, home: Path) -> Iterator[str]:
     for name, model in settings.models.items():
         if problem := _weights_problem("model", model):
@@ -61,8 +85,12 @@ def _problems(settings: Settings, home: Path) -> Iterator[str]:
         if problem := _weights_problem("encoder", encoder):
             yield f"encoders.{name}.{problem}"
     for name, study in settings.studies.items():
+        path = find_resource(study.stimuli, home)
         try:
-            check_stimuli(find_resource(study.stimuli, home), study)
+            check_stimuli(path, study)
+            if study.kind == "code":
+                for problem in _code_problems(settings, study, path):
+                    yield f"studies.{name}.{problem}"
         except ConfigError as error:
             told = str(error)
             yield f"studies.{name}.{told if told.startswith(_OWN) else f'stimuli: {told}'}"
@@ -82,20 +110,35 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
         raise ConfigError("\n".join(problems))
 
 
+def quantity(settings: int) -> str:
+    """Write a number of settings."""
+    return "1 setting" if settings == 1 else f"{settings} settings"
+
+
 def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
     """Say, a line a study, how many draws it makes, and what will keep it from being fitted.
 
     settings: checked ones. home: the workflow's folder.
     """
-    cells = settings.grid.cells()
     for name, study in settings.studies.items():
-        prompts, design, _ = render_prompts(find_resource(study.stimuli, home), study)
+        cells = (study.grid or settings.grid).cells()
+        stimuli = render_prompts(find_resource(study.stimuli, home), study)
+        prompts, design = stimuli.prompts, stimuli.design
         greedy, sampled = prompts["greedy_replicates"].sum(), prompts["replicates"].sum()
         draws = sum(greedy if cell == cell_name(GREEDY, None) else sampled for cell in cells)
         line = (
-            f"{name}: {len(prompts):,} prompts at {len(cells)} settings: {draws:,} draws a model,"
+            f"{name}: {len(prompts):,} prompts at {quantity(len(cells))}: {draws:,} draws a model,"
             f" {draws * len(settings.models):,} in all"
         )
+        if study.kind == "code":
+            if (how := study.paraphrase) is not None:
+                asked = prompts["task"].n_unique() * len(BANDS) * len(how.temperatures)
+                line += (
+                    f"; before that {asked * how.variants:,} paraphrases by {how.model}, each of"
+                    " which makes a prompt more if it can be used"
+                )
+            yield line
+            continue
         texts = prompts.group_by(design.group).agg(pl.col("replicates").sum())["replicates"]
         if min(texts) < MIN_TEXTS:
             line += (

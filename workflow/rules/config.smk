@@ -5,7 +5,16 @@ REQUIRED INPUTS: none
 OUTPUTS:         {RESULTS}/config.yaml
 """
 
+import re
+
 from llm_variability.config import CELL_PATTERN
+
+# Studies of labels and names go through the same rules; those of code have rules of their own
+# between the draws and the report.
+GROUP_STUDIES = settings.studies_of("labels", "names")
+CODE_STUDIES = settings.studies_of("code")
+PARAPHRASED = [study for study in CODE_STUDIES if settings.studies[study].paraphrase]
+CELLS = settings.grid.cells()
 
 
 wildcard_constraints:

@@ -3,6 +3,7 @@
 REQUIRED INPUTS: {RESULTS}/stimuli/{study}.parquet
                  {RESULTS}/models/{model}.json
 OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
+                 (in a study of code, cell is {setting}/{augmentation})
                  {RESULTS}/counts/{study}/{model}.parquet
 
 The journals beside the cells are no outputs: Snakemake never deletes them.
@@ -12,13 +13,20 @@ from llm_variability.config import top_p_descending
 from llm_variability.devices import DRAWS_FIRST
 from llm_variability.draws import COUNTS_VERSION, VERSION as DRAWS_VERSION
 
-CELLS = settings.grid.cells()
 MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
 # Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so
 # cells of equal top-p are drawn together.
+EVERY_CELL = {cell for study in settings.studies for cell in settings.cells(study)}
 CELL_RANK = {
-    cell: rank / len(CELLS) for rank, cell in enumerate(sorted(CELLS, key=top_p_descending))
+    cell: rank / len(EVERY_CELL)
+    for rank, cell in enumerate(sorted(EVERY_CELL, key=lambda cell: (top_p_descending(cell), cell)))
 }
+EVERY_DRAWS = [
+    f"{RESULTS}/draws/{study}/{model}/{cell}.parquet"
+    for study in settings.studies
+    for model in settings.models
+    for cell in settings.cells(study)
+]
 
 
 rule generate:
@@ -62,7 +70,12 @@ rule generate:
 
 rule count_draws:
     input:
-        expand(f"{RESULTS}/draws/{{{{study}}}}/{{{{model}}}}/{{cell}}.parquet", cell=CELLS),
+        lambda wildcards: expand(
+            f"{RESULTS}/draws/{{study}}/{{model}}/{{cell}}.parquet",
+            study=wildcards.study,
+            model=wildcards.model,
+            cell=settings.cells(wildcards.study),
+        ),
     output:
         f"{RESULTS}/counts/{{study}}/{{model}}.parquet",
     log:

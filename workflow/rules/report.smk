@@ -39,7 +39,7 @@ from llm_variability.report.level_tests import (
 from llm_variability.stimuli.labels import read_label_stimuli
 
 MEASUREMENTS = {
-    "study": settings.studies,
+    "study": GROUP_STUDIES,
     "model": settings.models,
     "encoder": settings.encoders,
 }
@@ -53,7 +53,7 @@ CROSSED = [
     if study.kind == "labels"
     and len(read_label_stimuli(find_resource(study.stimuli, HOME), study.formats).factors) > 1
 ]
-UNCROSSED = [study for study in settings.studies if study not in CROSSED]
+UNCROSSED = [study for study in GROUP_STUDIES if study not in CROSSED]
 
 
 HEATMAP = f"{RESULTS}/figures/{{study}}/{{model}}/{{encoder}}"
@@ -263,16 +263,16 @@ rule output_length:
 
 rule tables:
     input:
-        adjusted=expand(f"{RESULTS}/adjusted/{{study}}.parquet", study=settings.studies),
+        adjusted=expand(f"{RESULTS}/adjusted/{{study}}.parquet", study=GROUP_STUDIES),
         similarity=expand(
             f"{RESULTS}/similarity/{{study}}/{{model}}/{{encoder}}.parquet", **MEASUREMENTS
         ),
         counts=expand(
             f"{RESULTS}/counts/{{study}}/{{model}}.parquet",
-            study=settings.studies,
+            study=GROUP_STUDIES,
             model=settings.models,
         ),
-        stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
+        stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=GROUP_STUDIES),
         diversity=expand(
             [
                 f"{RESULTS}/diversity/{{study}}/{{model}}/lexical/values.parquet",
@@ -424,16 +424,16 @@ rule report:
             for encoder in settings.encoders
             for kind in kinds.values()
         ],
-        lengths=expand(rules.output_length.output.svg, study=settings.studies),
+        lengths=expand(rules.output_length.output.svg, study=GROUP_STUDIES),
         models=expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
         encoders=expand(f"{RESULTS}/encoders/{{encoder}}.json", encoder=settings.encoders),
         draws=expand(
             f"{RESULTS}/draws/{{study}}/{{model}}/{{cell}}.parquet",
-            study=settings.studies,
+            study=GROUP_STUDIES,
             model=settings.models,
-            cell=settings.grid.cells()[-1],
+            cell=CELLS[-1],
         ),
-        stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
+        stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=GROUP_STUDIES),
         config=f"{RESULTS}/config.yaml",
         calibration=[CALIBRATION] if CALIBRATION.is_file() else [],
     output:

@@ -24,6 +24,8 @@ rule embed:
         f"{RESULTS}/logs/embeddings/{{study}}/{{model}}/{{encoder}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
+    wildcard_constraints:
+        study="|".join(map(re.escape, GROUP_STUDIES)) or "(?!)",
     conda:
         ENVIRONMENT
     threads: ENCODER_THREADS

@@ -1,11 +1,15 @@
 """Stimuli: the prompts of each study.
 
 REQUIRED INPUTS: the study's stimuli file (`studies.{study}.stimuli`) and the list it names, if any
+                 for a study of code: the files of its sets of tasks, {RESULTS}/wordnet.json and
+                 {RESULTS}/paraphrases/{study}.parquet, where it needs them
 OUTPUTS:         {RESULTS}/stimuli/{study}.parquet
+                 {RESULTS}/augmentations/{study}.parquet  (studies of code)
 """
 
 from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
-from llm_variability.stimuli import STUDY_FIELDS, VERSION as STIMULI_VERSION
+from llm_variability.stimuli import CODE_FIELDS, STUDY_FIELDS, VERSION as STIMULI_VERSION
+from llm_variability.stimuli.code import needs_wordnet
 from llm_variability.stimuli.registry import list_named_files
 
 
@@ -22,6 +26,8 @@ rule stimuli:
         f"{RESULTS}/logs/stimuli/{{study}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
+    wildcard_constraints:
+        study="|".join(map(re.escape, GROUP_STUDIES)) or "(?!)",
     priority: BEFORE_DRAWS
     conda:
         ENVIRONMENT
@@ -38,4 +44,52 @@ rule stimuli:
             --stimuli {input.stimuli:q} \
             --log {log:q} \
             --output {output:q}
+        """
+
+
+rule code_stimuli:
+    input:
+        tasks=lambda wildcards: list_named_files(
+            find_resource(settings.studies[wildcards.study].stimuli, HOME),
+            settings.studies[wildcards.study],
+        ),
+        wordnet=lambda wildcards: (
+            [f"{RESULTS}/wordnet.json"] if needs_wordnet(settings.studies[wildcards.study]) else []
+        ),
+        paraphrases=lambda wildcards: (
+            [f"{RESULTS}/paraphrases/{wildcards.study}.parquet"]
+            if wildcards.study in PARAPHRASED
+            else []
+        ),
+    output:
+        prompts=f"{RESULTS}/stimuli/{{study}}.parquet",
+        augmentations=f"{RESULTS}/augmentations/{{study}}.parquet",
+    log:
+        f"{RESULTS}/logs/stimuli/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
+    wildcard_constraints:
+        study="|".join(map(re.escape, CODE_STUDIES)) or "(?!)",
+    priority: BEFORE_DRAWS
+    conda:
+        ENVIRONMENT
+    params:
+        settings=lambda wildcards: settings.studies[wildcards.study].to_json(CODE_FIELDS),
+        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        wordnet=lambda wildcards, input: "--wordnet" if input.wordnet else "",
+        paraphrases=lambda wildcards, input: "--paraphrases" if input.paraphrases else "",
+        seed=settings.seed,
+        version=STIMULI_VERSION,
+    shell:
+        """
+        python -m llm_variability.stimuli \
+            --study {wildcards.study:q} \
+            --settings {params.settings:q} \
+            --stimuli {params.folder:q} \
+            --seed {params.seed:q} \
+            {params.wordnet} {input.wordnet:q} \
+            {params.paraphrases} {input.paraphrases:q} \
+            --augmentations {output.augmentations:q} \
+            --log {log:q} \
+            --output {output.prompts:q}
         """

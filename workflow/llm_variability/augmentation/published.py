@@ -98,6 +98,15 @@ def _need_tagger(nltk: Any) -> Tagger:
     return tag
 
 
+def check_published_synonyms() -> None:
+    """Raise ConfigError if NLTK or its tagger is not on this machine."""
+    try:
+        import nltk
+    except ModuleNotFoundError:
+        raise ConfigError("nlpaug-synonym: package 'nltk' is not installed") from None
+    _need_tagger(nltk)
+
+
 def published_synonyms(
     text: str,
     rate: float,

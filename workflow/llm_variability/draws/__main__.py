@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from llm_variability.config import Model, parse_cell
+from llm_variability.config import Model, find_augmentation, parse_cell
 from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.drawing import draw_cell, require_weights
@@ -25,6 +25,12 @@ from llm_variability.tables import (
 )
 
 
+def take_prompts(prompts: pl.DataFrame, cell: str) -> pl.DataFrame:
+    """Keep the prompts of a cell: those of its augmentation, if it has one."""
+    augmentation = find_augmentation(cell)
+    return prompts if augmentation is None else prompts.filter(augmentation=augmentation)
+
+
 def generate(arguments: argparse.Namespace) -> None:
     stimuli = read_metadata(arguments.stimuli)
     temperature, top_p = parse_cell(arguments.cell)
@@ -35,11 +41,12 @@ def generate(arguments: argparse.Namespace) -> None:
         model_name=arguments.model,
         model=Model.model_validate(json.loads(arguments.settings)),
         manifest=manifest,
-        prompts=read_table(arguments.stimuli, STIMULI),
+        prompts=take_prompts(read_table(arguments.stimuli, STIMULI), arguments.cell),
         temperature=temperature,
         top_p=top_p,
         max_new_tokens=arguments.max_new_tokens,
         seed=arguments.seed,
+        augmentation=find_augmentation(arguments.cell),
     )
     identity = cell.identity()
     name = f"{arguments.output.stem}.{fingerprint(identity)}.jsonl"
@@ -80,7 +87,11 @@ def main() -> None:
     step.set_defaults(run=generate)
     step.add_argument("--study", required=True)
     step.add_argument("--model", required=True, help="name of the model")
-    step.add_argument("--cell", required=True, help="T0, or T{temperature}-P{top_p}")
+    step.add_argument(
+        "--cell",
+        required=True,
+        help="T0 or T{temperature}-P{top_p}, with /{augmentation} in a study of code",
+    )
     step.add_argument("--settings", required=True, help="the model's configuration, JSON")
     step.add_argument("--manifest", required=True, type=Path)
     step.add_argument("--stimuli", required=True, type=Path)

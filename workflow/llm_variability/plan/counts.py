@@ -111,13 +111,20 @@ class Disk:
 
 
 def count_studies(settings: Settings, home: Path) -> list[StudyCounts]:
-    """Count every study of a checked configuration. home: the workflow's folder."""
-    return [count_study(name, study, settings, home) for name, study in settings.studies.items()]
+    """Count every study of labels or names of a checked configuration.
+
+    home: the workflow's folder. Raises ConfigError if there is none.
+    """
+    names = settings.studies_of("labels", "names")
+    if not names:
+        raise ConfigError("studies: a plan is made for kinds labels and names, and there is none")
+    return [count_study(name, settings.studies[name], settings, home) for name in names]
 
 
 def count_study(name: str, study: Study, settings: Settings, home: Path) -> StudyCounts:
     """Count what one study makes, from its rendered prompts."""
-    prompts, design, _ = render_prompts(find_resource(study.stimuli, home), study)
+    stimuli = render_prompts(find_resource(study.stimuli, home), study)
+    prompts, design = stimuli.prompts, stimuli.design
     cells = settings.grid.cells()
     sampled = [cell for cell in cells if parse_cell(cell)[0] != GREEDY]
     n_greedy = len(cells) - len(sampled)

@@ -4,3 +4,6 @@ VERSION = 1
 
 STUDY_FIELDS = ("kind", "stimuli", "names", "formats", "draws", "greedy_draws")
 """What of a study's settings decides its prompts."""
+
+CODE_FIELDS = ("kind", "stimuli", "tasks", "augmentation", "frame", "draws", "greedy_draws")
+"""The same for a study of code, whose paraphrases come as a table."""

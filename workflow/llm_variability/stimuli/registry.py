@@ -12,6 +12,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from llm_variability.config import Study
+from llm_variability.stimuli.code import (
+    DESIGN,
+    Sources,
+    list_task_files,
+    read_tasks,
+    render_code_prompts,
+)
 from llm_variability.stimuli.labels import read_label_stimuli, render_label_prompts
 from llm_variability.stimuli.names import (
     check_name_stimuli,
@@ -23,50 +30,62 @@ from llm_variability.tables import Design
 
 
 class Stimuli(NamedTuple):
-    """The prompts of a study, a row each, its design, and facts about how they were chosen."""
+    """The prompts of a study, a row each, its design, and facts about how they were chosen.
+
+    accounts: an AUGMENTATIONS table, of a study of code.
+    """
 
     prompts: pl.DataFrame
     design: Design
     facts: dict[str, Any]
+    accounts: pl.DataFrame | None = None
 
 
 class Kind(NamedTuple):
     """A kind of study: `render` makes its prompts, `check` only reads its files.
 
-    `lists` names the files that the stimuli file names in turn.
+    `lists` names the files that the stimuli file names in turn, or that the folder holds.
     """
 
-    render: Callable[[Path, Study], Stimuli]
+    render: Callable[[Path, Study, Sources | None], Stimuli]
     check: Callable[[Path, Study], object]
-    lists: Callable[[Path], list[Path]]
+    lists: Callable[[Path, Study], list[Path]]
 
 
-def _labels(path: Path, study: Study) -> Stimuli:
+def _labels(path: Path, study: Study, sources: Sources | None) -> Stimuli:
     return Stimuli(*render_label_prompts(read_label_stimuli(path, study.formats), study), {})
 
 
-def _names(path: Path, study: Study) -> Stimuli:
+def _names(path: Path, study: Study, sources: Sources | None) -> Stimuli:
     return Stimuli(*render_name_prompts(read_name_stimuli(path, study.formats), study))
+
+
+def _code(path: Path, study: Study, sources: Sources | None) -> Stimuli:
+    rendered = render_code_prompts(path, study, sources)
+    return Stimuli(rendered.prompts, DESIGN, rendered.facts, rendered.accounts)
 
 
 KINDS = {
     "labels": Kind(
-        _labels, lambda path, study: read_label_stimuli(path, study.formats), lambda path: []
+        _labels, lambda path, study: read_label_stimuli(path, study.formats), lambda path, study: []
     ),
     "names": Kind(
         _names,
         check_name_stimuli,
-        lambda path: [find_name_list(path)],
+        lambda path, study: [find_name_list(path)],
     ),
+    "code": Kind(_code, read_tasks, list_task_files),
 }
 
 
-def render_prompts(path: Path, study: Study) -> Stimuli:
-    """Read a study's stimuli file and render its prompts.
+def render_prompts(path: Path, study: Study, sources: Sources | None = None) -> Stimuli:
+    """Read a study's stimuli file, or its folder of tasks, and render its prompts.
 
-    Raises ConfigError, one line a problem, if the file is wrong.
+    sources: what a study of code needs besides. Without, its prompts are an outline: as many as
+    will be asked for at most, paraphrases left out, each with the words of the original.
+    Raises ConfigError, one line a problem, if a file is wrong.
     """
-    return KINDS[study.kind].render(path, study)
+    return KINDS[study.kind].render(path, study, sources)
 
 
 def check_stimuli(path: Path, study: Study) -> None:
@@ -75,8 +94,8 @@ def check_stimuli(path: Path, study: Study) -> None:
 
 
 def list_named_files(path: Path, study: Study) -> list[Path]:
-    """List the files that a study's stimuli file names in turn.
+    """List the files that a study's stimuli file names in turn, or those of its sets of tasks.
 
     Raises ConfigError, one line a problem, if the stimuli file is wrong.
     """
-    return KINDS[study.kind].lists(path)
+    return KINDS[study.kind].lists(path, study)
