@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,11 @@ import polars as pl
 
 from llm_variability.code.edit_distance import Costs
 from llm_variability.code.tsed import VARIANTS, Variant, compare_codes
-from llm_variability.config import ConfigError
+from llm_variability.config import ConfigError, cell_name
 from llm_variability.config_code import EditCosts
+from llm_variability.table_contract import SETTING
+
+log = logging.getLogger(__name__)
 
 
 def find_variant(name: str, costs: EditCosts | None) -> Variant:
@@ -35,23 +39,25 @@ def is_symmetric(variant: Variant) -> bool:
 def score_trees(
     programs: pl.DataFrame, pairs: pl.DataFrame, variant: Variant, max_nodes: int, threads: int
 ) -> np.ndarray:
-    """Score pairs of programs; a pair of distinct programs is worked on once.
+    """Score pairs of programs, setting by setting, so that memory is that of one setting.
 
     programs: a programs table. pairs: as `pairs.list_pairs` gives them, of programs of one
-    language each. Returns (m,), in [0, 1], the reference edited into the program it is compared
-    with.
+    language and setting each. A pair of distinct programs is worked on once a setting. Returns
+    (m,), in [0, 1], the reference edited into the program that is compared with it.
     Raises ConfigError for a program with a larger tree than max_nodes.
     """
     scores = np.zeros(len(pairs))
     drawn = pairs.select("reference", "draw").to_numpy().astype(np.int64)
-    languages = programs["language"].gather(pairs["draw"])
-    for language in languages.unique(maintain_order=True):
-        chosen = np.flatnonzero((languages == language).to_numpy())
-        rows, places = np.unique(drawn[chosen], return_inverse=True)
-        scores[chosen] = compare_codes(
+    kind = ["language", *SETTING]
+    kinds = programs.select(kind)[pairs["draw"]].with_row_index("pair")
+    for (language, *setting), chosen in kinds.group_by(kind, maintain_order=True):
+        among = chosen["pair"].to_numpy()
+        rows, places = np.unique(drawn[among], return_inverse=True)
+        log.info("%s, %s at %s: %d pairs", variant.name, language, cell_name(*setting), len(among))
+        scores[among] = compare_codes(
             programs["code"].gather(rows).to_list(),
             places.reshape(-1, 2),
-            language,
+            str(language),
             variant.name,
             costs=variant.costs,
             max_nodes=max_nodes,

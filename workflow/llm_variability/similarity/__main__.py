@@ -63,7 +63,7 @@ def _read_codes(programs: Path) -> dict[str, str]:
 def embed(arguments: argparse.Namespace) -> None:
     settings = Encoder.model_validate(json.loads(arguments.settings))
     manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
-    if arguments.programs is None:
+    if arguments.draws:
         texts, sources = _read_texts(arguments.draws), arguments.draws
     else:
         texts, sources = _read_codes(arguments.programs), [arguments.programs]
