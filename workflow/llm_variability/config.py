@@ -939,7 +939,7 @@ DEFAULT: dict[str, Any] = {
             "tasks": {"humaneval": ["HumanEval-23", "HumanEval-35", "HumanEval-53"]},
             "augmentation": {
                 "methods": ["keyboard", "synonym"],
-                "rates": [0, 0.2, 0.4],
+                "rates": [0, 0.1, 0.3],
                 "variants": 1,
                 "nested": False,
             },
