@@ -47,6 +47,7 @@ rule stimuli:
         """
 
 
+# Prompts come before all draws, but for those that wait for paraphrases, which are draws.
 rule code_stimuli:
     input:
         tasks=lambda wildcards: list_named_files(
