@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
+from scipy.ndimage import minimum_filter
 from scipy.optimize import minimize
 
 from llm_variability.curves.slope_profile import SlopePoint, SlopeProfile
@@ -27,7 +27,7 @@ MAX_EXPANDED = 200_000
 """Observations up to which statsmodels is asked; it takes about a minute for these."""
 
 _DECADES = (-1, 1, 3, 5, 7)
-_CORRELATIONS = (0.0, -0.8, 0.8)
+_CORRELATIONS = (-0.8, 0.0, 0.8)
 _LEAST_GAIN = 1e-8
 _NEAR_SINGULAR = 1e-3
 _REFINEMENTS = 8
@@ -122,8 +122,8 @@ def fit_slopes_statsmodels(outcome: GroupedOutcome, random: str) -> SlopeFit:
 def find_maximum(profile: SlopeProfile, random: str) -> Floats:
     """Find the (3,) theta of the highest restricted likelihood; a singular one is a proper answer.
 
-    From a coarse grid over all magnitudes the best point of each sign of the correlation starts a
-    trust-region Newton search with exact derivatives. theta[2] = 0 (a correlation of 1 or -1) and
+    Every local minimum of a coarse grid over all magnitudes starts a trust-region Newton search
+    with exact derivatives, and the lowest end counts. theta[2] = 0 (a correlation of 1 or -1) and
     theta = 0 are tried for themselves wherever the search ends near them, and kept unless the
     deviance rises by more than 1e-8.
     """
@@ -223,17 +223,19 @@ def _distance(theta: Floats, kept: int) -> float:
     return float(values[1] if kept else values[0])
 
 
-def _list_starts(profile: SlopeProfile, free: tuple[int, ...]) -> Iterator[Floats]:
+def _list_starts(profile: SlopeProfile, free: tuple[int, ...]) -> Floats:
+    """Give (starts, 3) those points of a grid where none of their neighbours is lower."""
     scales = np.sqrt(10.0 ** np.array(_DECADES))
     if len(free) == 1:
-        grids = [np.column_stack([scales, 0 * scales, 0 * scales])]
+        grid = np.column_stack([scales, 0 * scales, 0 * scales])
     else:
-        grids = [
-            np.array([(a, b * c, b * np.sqrt(1 - c**2)) for a, b in product(scales, scales)])
-            for c in _CORRELATIONS
-        ]
-    for grid in grids:
-        yield grid[int(np.argmin(profile.at(grid).deviance))]
+        correlation, first, second = np.meshgrid(_CORRELATIONS, scales, scales, indexing="ij")
+        grid = np.stack(
+            [first, second * correlation, second * np.sqrt(1 - correlation**2)], axis=-1
+        )
+    deviance = profile.at(grid).deviance
+    starts: Floats = grid[deviance <= minimum_filter(deviance, size=3, mode="nearest")]
+    return starts
 
 
 def _descend(profile: SlopeProfile, start: Floats, free: tuple[int, ...]) -> Floats:
