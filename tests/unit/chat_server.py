@@ -9,6 +9,7 @@ It runs in a thread of the test's own process, so that the test sees every reque
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -25,8 +26,14 @@ PLAIN = "^{% for turn in messages %}<{{ turn.role }}> {{ turn.content }}\n{% end
 Reply = Callable[[dict[str, Any], int], Awaitable[web.StreamResponse] | web.StreamResponse]
 
 
-def completion(text: Any, finish_reason: str = "stop", **message: Any) -> web.Response:
-    """A whole chat completion."""
+def completion(
+    text: Any,
+    finish_reason: Any = "stop",
+    usage: Any = {"prompt_tokens": 5, "completion_tokens": 7},  # noqa: B006
+    facts: dict[str, Any] = {},  # noqa: B006
+    **message: Any,
+) -> web.Response:
+    """A whole chat completion. facts: what stands beside its choices."""
     return web.json_response(
         {
             "choices": [
@@ -36,7 +43,8 @@ def completion(text: Any, finish_reason: str = "stop", **message: Any) -> web.Re
                     "finish_reason": finish_reason,
                 },
             ],
-            "usage": {"prompt_tokens": 5, "completion_tokens": 7},
+            "usage": usage,
+            **facts,
         }
     )
 
@@ -46,17 +54,43 @@ def refusal(status: int, text: str = "no", **headers: str) -> web.Response:
     return web.json_response({"error": {"message": text}}, status=status, headers=named)
 
 
+def page(status: int = 200) -> web.Response:
+    """A gateway's page in place of JSON."""
+    text = "<!doctype html><html><head><title>Bad\n gateway</title></head><body>x</body></html>"
+    return web.Response(status=status, text=text, content_type="text/html")
+
+
+async def dribble(request: web.Request, pause_s: float = 0.02) -> web.StreamResponse:
+    """A reply whose bytes come one by one for ever."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(pause_s)
+
+
+@contextmanager
+def silence() -> Iterator[str]:
+    """Give the URL of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
 def answer_by_seed(body: dict[str, Any], attempt: int) -> web.Response:
     return completion(f"answer to {body['seed']}")
 
 
 @dataclass
 class ChatServer:
-    """What was asked, and what is replied: `reply(body, number of the attempt from 0)`."""
+    """What was asked, and what is replied: `reply(body, number of the attempt from 0)`.
+
+    dribbles: how many attempts at each draw get a reply that never ends.
+    """
 
     reply: Reply = answer_by_seed
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    dribbles: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
     url: str = ""
@@ -64,13 +98,21 @@ class ChatServer:
     renderings: list[dict[str, Any]] = field(default_factory=list)
 
     def attempts(self, seed: int) -> int:
-        return sum(body["seed"] == seed for body in self.bodies)
+        return sum(body.get("seed") == seed for body in self.bodies)
+
+    def earlier(self, wanted: dict[str, Any]) -> int:
+        """Count the requests before this one that were for the same draw."""
+        if "seed" in wanted:
+            return self.attempts(wanted["seed"])
+        return sum(body["messages"] == wanted["messages"] for body in self.bodies)
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        attempt = self.attempts(body["seed"])
+        attempt = self.earlier(body)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
+        if self.dribbles > attempt:
+            return await dribble(request)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
+import logging
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from aiohttp import web
 
 import chat_server
 from chat_server import ChatServer, completion, refusal, running
 from llm_variability.config import ConfigError, Model
 from llm_variability.draws import client, drawing
+from llm_variability.draws.budget import bound_usage
 from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.client import Server, ServerGone
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.drawing import draw_cell, require_weights
 from llm_variability.draws.journal import Journal, fingerprint, read_journal
 from llm_variability.draws.rendering import Rendering, render_prompts
+from llm_variability.logs import stage_log
+from llm_variability.tables import DRAWS, Design, write_table
 
 PROMPTS = pl.DataFrame(
     {
@@ -67,9 +75,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.jsonl"
 
 
-def draw(wanted: Cell, path: Path) -> None:
+def draw(wanted: Cell, path: Path, ledger: Path | None = None) -> None:
     with Journal(path) as journal:
-        draw_cell(wanted, journal, path.with_name("engine.log"))
+        draw_cell(wanted, journal, path.with_name("engine.log"), ledger=ledger)
 
 
 # ----------------------------------------------------------- what a draw depends on, or does not
@@ -86,6 +94,8 @@ OTHER: dict[str, dict[str, Any]] = {
     "arguments of the template": {"settings": {"chat_template_args": {"enable_thinking": False}}},
     "room for reasoning": {"settings": {"reasoning_tokens": 100, "reasoning": "think"}},
     "special tokens kept": {"settings": {"reasoning": "harmony"}},
+    "no seed sent": {"settings": {"omit_fields": ["seed"]}},
+    "another bound of the answer": {"settings": {"max_tokens_field": "max_completion_tokens"}},
 }
 SAME: dict[str, dict[str, Any]] = {
     "longest context": {"settings": {"max_model_len": 512}},
@@ -99,6 +109,8 @@ SAME: dict[str, dict[str, Any]] = {
     "name of the model": {"model_name": "other"},
     "how reasoning is told": {"settings": {"reasoning": "think"}},
     "date that no template inserts": {"settings": {"template_date": "2020-02-02"}},
+    "nothing left out": {"settings": {"omit_fields": [], "max_tokens_field": "max_tokens"}},
+    "budget": {"settings": {"budget": {"tokens": 5}}},
 }
 
 
@@ -110,6 +122,18 @@ def test_draws_of_changed_settings_go_to_another_journal(case: str) -> None:
 @pytest.mark.parametrize("case", SAME)
 def test_what_changes_no_draw_keeps_the_journal(case: str) -> None:
     assert fingerprint(cell(**SAME[case]).identity()) == fingerprint(cell().identity())
+
+
+def test_settings_at_their_defaults_have_no_part_in_a_name() -> None:
+    assert not {"omit_fields", "max_tokens_field"} & set(cell().identity())
+
+
+def test_the_order_in_which_fields_are_left_out_changes_nothing() -> None:
+    one, other = (
+        cell(settings={"omit_fields": fields}).identity()
+        for fields in (["seed", "top_p"], ["top_p", "seed", "top_p"])
+    )
+    assert one == other
 
 
 # ---------------------------------------------------------------------------------- the orders
@@ -260,6 +284,228 @@ def test_the_key_is_not_in_the_journal(
     draw(cell(chat.url, settings={"api_key_env": "LLMV_KEY"}), path)
     assert chat.headers[0]["Authorization"] == "Bearer hunter2-secret"
     assert "hunter2" not in path.read_text()
+
+
+def test_the_white_space_around_a_key_is_no_part_of_it(
+    chat: ChatServer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLMV_KEY", " hunter2-secret\n")
+    draw(cell(chat.url, settings={"api_key_env": "LLMV_KEY"}), path)
+    assert chat.headers[0]["Authorization"] == "Bearer hunter2-secret"
+
+
+@pytest.mark.parametrize("value", ["hunter2\nsecret", "hunter2\u2026"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(
+    value: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLMV_KEY", value)
+    with pytest.raises(ConfigError, match="variable LLMV_KEY holds characters that no") as raised:
+        draw(cell(settings={"api_key_env": "LLMV_KEY"}), path)
+    assert "hunter2" not in str(raised.value)
+
+
+@contextlib.contextmanager
+def a_stage_s_own_log() -> Iterator[None]:
+    """Let a stage set up its log as in a process of its own."""
+    root = logging.root
+    handlers, level = root.handlers, root.level
+    root.handlers = []
+    try:
+        yield
+    finally:
+        for handler in root.handlers:
+            handler.close()
+        root.handlers = handlers
+        root.setLevel(level)
+
+
+def test_the_key_is_in_nothing_that_is_written(
+    chat: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-hunter2-secret-of-some-length"
+    monkeypatch.setenv("LLMV_KEY", secret)
+    wanted = cell(chat.url, settings={"api_key_env": "LLMV_KEY", "budget": {"tokens": 10**6}})
+    seeds = [order.seed for order in wanted.orders()]
+    ways = [
+        lambda: refusal(400, f"no {secret}"),
+        lambda: refusal(429, f"no {secret}", Retry_After="0.01"),
+        lambda: web.Response(text=f"<html>{secret}", status=502),
+        lambda: web.Response(text='{"choices": "' + secret),
+        lambda: completion(secret, reasoning=secret, facts={"model": secret}),
+        lambda: completion(f"half {secret}", "content_filter"),
+    ]
+
+    def reply(body: dict[str, Any], attempt: int) -> web.Response:
+        number = seeds.index(body["seed"])
+        if number == 8:  # to the end
+            return refusal(500, secret)
+        return ways[number]() if number < len(ways) and attempt < 2 else completion("fine")
+
+    chat.reply = reply
+    journal, log = tmp_path / "journals" / "j.jsonl", tmp_path / "log.txt"
+    ledger = tmp_path / "spending" / "m.jsonl"
+    with a_stage_s_own_log(), pytest.raises(SystemExit), stage_log(log):
+        logging.root.setLevel(logging.DEBUG)
+        draw(wanted, journal, ledger)
+    chat.reply = chat_server.answer_by_seed
+    draw(wanted, journal, ledger)
+    content = read_journal(journal)
+    table = tabulate_draws(wanted, content, ["format"])
+    metadata = {
+        "sessions": content.sessions,
+        "identity": wanted.identity(),
+        "design": Design(block="format", factors=(), carried=()).to_json(),
+    }
+    write_table(table, tmp_path / "cell.parquet", DRAWS, metadata)
+    assert "could not be made" in log.read_text()
+    assert table["raw"].str.contains("[key]", literal=True).sum() == 2
+    written = {path for path in tmp_path.rglob("*") if path.is_file()}
+    names = {"j.jsonl", "log.txt", "m.jsonl", "m.lock", "cell.parquet"}
+    assert {path.name for path in written} == names
+    assert not [path for path in written if b"hunter2" in path.read_bytes()]
+    assert "hunter2" not in str(table.rows())
+
+
+# ------------------------------------------------------------------------ what is recorded
+
+
+def test_a_session_says_that_no_seed_was_sent_and_what_was_left_out(
+    chat: ChatServer, path: Path
+) -> None:
+    settings = {"omit_fields": ["top_p", "seed"], "max_tokens_field": "max_completion_tokens"}
+    chat.reply = lambda body, attempt: completion("x")
+    draw(cell(chat.url, settings=settings), path)
+    assert "seed" not in chat.bodies[0]
+    (session,) = read_journal(path).sessions
+    assert (session["seeded"], session["omitted_fields"], session["max_tokens_field"]) == (
+        False,
+        ["seed", "top_p"],
+        "max_completion_tokens",
+    )
+
+
+def test_a_session_with_every_field_says_that_it_was_seeded(chat: ChatServer, path: Path) -> None:
+    draw(cell(chat.url), path)
+    (session,) = read_journal(path).sessions
+    assert session["seeded"] is True
+    assert not {"omitted_fields", "max_tokens_field"} & set(session)
+
+
+def test_each_system_that_answered_is_recorded_once(chat: ChatServer, path: Path) -> None:
+    seeds = [order.seed for order in cell().orders()]
+
+    def reply(body: dict[str, Any], attempt: int) -> web.Response:
+        half = seeds.index(body["seed"]) // 5
+        return completion("x", facts={"model": "big-0613", "system_fingerprint": f"fp{half}"})
+
+    chat.reply = reply
+    draw(cell(chat.url), path)
+    answered = [
+        (session["answered_by"], session["system_fingerprint"])
+        for session in read_journal(path).sessions
+        if "answered_by" in session
+    ]
+    assert sorted(answered) == [("big-0613", "fp0"), ("big-0613", "fp1")]
+
+
+def test_a_filtered_answer_is_counted_as_an_error_and_has_no_text(
+    chat: ChatServer, path: Path
+) -> None:
+    chat.reply = lambda body, attempt: completion("half", "content_filter")
+    draw(cell(chat.url), path)
+    table = tabulate_draws(cell(), read_journal(path), ["format"])
+    assert set(table.select("text", "raw", "status").rows()) == {(None, "half", "error")}
+
+
+# ------------------------------------------------------------------------------- the budget
+
+WORST = max(bound_usage(order.messages, 80).tokens for order in cell().orders())
+
+
+def budgeted(chat: ChatServer, tokens: int, **changes: Any) -> Cell:
+    return cell(chat.url, settings={"budget": {"tokens": tokens}}, **changes)
+
+
+def test_a_budget_that_is_spent_ends_in_one_line_and_keeps_what_was_made(
+    chat: ChatServer, path: Path
+) -> None:
+    limit = WORST + 3 * 12
+    with pytest.raises(ConfigError) as raised:
+        draw(budgeted(chat, limit), path, path.with_name("m.ledger"))
+    made = len(read_journal(path).draws)
+    assert 4 <= made < 9
+    assert str(raised.value).startswith(
+        f"models.m.budget.tokens: {12 * made} of {limit} tokens are spent, and the next request may"
+    )
+    assert str(raised.value).endswith(
+        f": raise it to go on (s m T1.0-P0.9: {9 - made} of 9 draws are left; those made are kept)"
+    )
+
+
+def test_a_budget_that_is_raised_goes_on_and_counts_what_was_spent(
+    chat: ChatServer, path: Path
+) -> None:
+    ledger = path.with_name("m.ledger")
+    with pytest.raises(ConfigError, match=r"budget\.tokens"):
+        draw(budgeted(chat, WORST + 3 * 12), path, ledger)
+    made = len(read_journal(path).draws)
+    with pytest.raises(ConfigError, match=rf"budget\.tokens: {12 * made} of"):
+        draw(budgeted(chat, WORST), path, ledger)
+    assert len(read_journal(path).draws) == made
+    draw(budgeted(chat, WORST + 9 * 12), path, ledger)
+    assert len(chat.bodies) == len(read_journal(path).draws) == 9
+
+
+def test_cells_share_a_budget(chat: ChatServer, tmp_path: Path) -> None:
+    limit = WORST + 12 * 12
+    draw(budgeted(chat, limit), tmp_path / "one", tmp_path / "m.ledger")
+    with pytest.raises(ConfigError, match=r"budget\.tokens"):
+        draw(budgeted(chat, limit, temperature="0.5"), tmp_path / "two", tmp_path / "m.ledger")
+    assert 9 < len(chat.bodies) < 18
+    assert 12 * len(chat.bodies) <= limit
+
+
+@pytest.mark.parametrize("limit", [WORST, 3 * WORST, 20 * WORST])
+def test_cells_at_once_never_pass_a_budget_together(
+    limit: int, chat: ChatServer, tmp_path: Path
+) -> None:
+    billed: list[int] = []
+
+    def reply(body: dict[str, Any], attempt: int) -> web.Response:
+        used = {"prompt_tokens": body["seed"] % 9, "completion_tokens": body["seed"] % 80}
+        billed.append(sum(used.values()))
+        if body["seed"] % 4 == attempt:
+            return refusal(504)  # after the work was done
+        return completion("x", usage=used)
+
+    def run(number: int) -> None:
+        wanted = budgeted(chat, limit, temperature=f"0.{number}")
+        with contextlib.suppress(ConfigError):
+            draw(wanted, tmp_path / f"{number}.jsonl", tmp_path / "m.ledger")
+
+    chat.reply = reply
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(1, 5)))
+    drawn = [len(read_journal(tmp_path / f"{n}.jsonl").draws) for n in range(1, 5)]
+    assert sum(drawn) > 0 or limit == WORST
+    assert sum(billed) <= limit
+
+
+def test_a_budget_without_a_ledger_is_refused(chat: ChatServer, path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^models\.m\.budget: there is no ledger"):
+        draw(budgeted(chat, 10**6), path)
+    assert chat.bodies == []
+
+
+def test_spending_is_written_down_and_told_also_without_a_budget(
+    chat: ChatServer, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    ledger = path.with_name("m.ledger")
+    draw(cell(chat.url), path, ledger)
+    assert caplog.messages[-1] == "m: 108 tokens spent in 9 requests"
+    settled = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert sum(line["prompt"] for line in settled if "settle" in line) == 9 * 5
 
 
 UNRENDERED = Rendering({f"p{number}": [1, 2, 3] for number in range(3)}, "", [])

@@ -18,8 +18,9 @@ from llm_variability.draws.answers import (
     shows_reasoning,
     split_reasoning,
 )
-from llm_variability.draws.client import Order, Sampling
+from llm_variability.draws.client import Sampling
 from llm_variability.draws.journal import Draw, JournalContent
+from llm_variability.draws.orders import Order
 from llm_variability.draws.seeds import draw_seed
 from llm_variability.draws.templates import Messages, fix_date, make_messages, read_chat_template
 from llm_variability.tables import DRAWS
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _IDENTITY_FIELDS = ("dtype", "trust_remote_code", "engine_args")
 _RENDERING_FIELDS = ("system_prompt", "chat_template_args")
+_REQUEST_FIELDS = ("omit_fields", "max_tokens_field")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Cell:
     """A cell of the grid and what it is drawn from.
 
     manifest: of the model's weights. prompts: the stimuli table. temperature and top_p are
-    canonical text; top_p is None for greedy decoding.
+    canonical text; top_p is None for greedy decoding. augmentation: of a study of code.
     """
 
     study: str
@@ -47,10 +49,11 @@ class Cell:
     top_p: str | None
     max_new_tokens: int
     seed: int
+    augmentation: str | None = None
 
     @property
     def name(self) -> str:
-        return cell_name(self.temperature, self.top_p)
+        return cell_name(self.temperature, self.top_p, self.augmentation)
 
     @property
     def sampling(self) -> Sampling:
@@ -72,9 +75,10 @@ class Cell:
     def identity(self) -> dict[str, Any]:
         """Everything beside the prompt and the draw's number that decides what a draw is."""
         settings, default = self.model.model_dump(), Model.model_fields
+        settings["omit_fields"] = sorted(set(settings["omit_fields"]))
         rendering = {
             field: settings[field]
-            for field in _RENDERING_FIELDS
+            for field in (*_RENDERING_FIELDS, *_REQUEST_FIELDS)
             if settings[field] != default[field].default
         }
         if self.template is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -12,47 +11,55 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
+from llm_variability.draws.budget import (
+    NOTHING,
+    BudgetSpent,
+    Ledger,
+    Reservation,
+    Usage,
+    bound_usage,
+)
 from llm_variability.draws.journal import Draw
+from llm_variability.draws.orders import Order
+from llm_variability.draws.replies import (
+    Fault,
+    Passing,
+    Refused,
+    RefusedAlways,
+    Reply,
+    ServerRefuses,
+    error_text,
+    hide,
+    read_reply,
+)
 from llm_variability.draws.templates import Messages
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 6
+ATTEMPTS_WHEN_BUSY = 10
+"""How often a request is sent at most; that of a server that says it is busy, over minutes."""
+
 _ENOUGH_TO_FORETELL = 20
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
-_RETRYABLE = {408, 409, 425, 429}
-_ABOUT_THE_REQUEST = {400, 413, 422}
+_LONGEST_ASKED_WAIT_S = 600.0
+_LONGEST_CONNECT_S = 30.0
+_LONGEST_REPLY_BYTES = 64 * 2**20
+_WAIT_FOR_ROOM_S = 0.1
 
 
 class ServerGone(OSError):
     """The server does not answer any more."""
 
 
-class ServerRefuses(ValueError):
-    """The server refuses every request alike: a wrong key, an unknown model, a wrong URL."""
-
-
 class RunGone(OSError):
     """The run this job belongs to has ended."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """A draw to be made: its name, its seed and its messages.
-
-    tokens: the token ids that the messages render to, where we render them (on our own engine);
-    then these are what is asked for, so that what was checked is what is drawn from.
-    """
-
-    prompt_id: str
-    replicate: int
-    seed: int
-    messages: Messages
-    tokens: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,15 +69,19 @@ class Server:
     served_name: the model's name there. key: bearer token, or None. is_engine: it is ours, so a
     refused connection means that it died and no waiting will bring it back. template_args and
     template: what the chat template is given, and what to use in its place, if anything.
+    omit_fields: of a request, that it does not take. max_tokens_field: its name for the bound of
+    an answer.
     """
 
     base_url: str
     served_name: str
     socket: Path | None = None
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)
     is_engine: bool = False
     template_args: Mapping[str, Any] = field(default_factory=dict)
     template: str | None = None
+    omit_fields: tuple[str, ...] = ()
+    max_tokens_field: str = "max_tokens"
 
     def session(self, connections: int, timeout_s: float) -> aiohttp.ClientSession:
         connector: aiohttp.BaseConnector
@@ -81,9 +92,23 @@ class Server:
         return aiohttp.ClientSession(
             connector=connector,
             headers={"Authorization": f"Bearer {self.key}"} if self.key else {},
-            timeout=aiohttp.ClientTimeout(total=timeout_s),
-            trust_env=self.socket is None,
+            timeout=aiohttp.ClientTimeout(
+                total=timeout_s, sock_connect=min(timeout_s, _LONGEST_CONNECT_S)
+            ),
+            # Not trust_env: that reads passwords from ~/.netrc too, in place of the key.
+            proxy=self._proxy(),
         )
+
+    def _proxy(self) -> str | None:
+        """Find the proxy that the environment names for the server."""
+        parts = urlsplit(self.base_url)
+        if self.socket is not None or proxy_bypass(parts.netloc):
+            return None
+        return getproxies().get(parts.scheme)
+
+    def hide(self, text: str) -> str:
+        """Put [key] in place of the key."""
+        return hide(text, self.key)
 
     def url(self, path: str) -> str:
         return f"{self.base_url.rstrip('/')}/{path}"
@@ -117,124 +142,159 @@ class Sampling:
         }
 
 
-class _Refused(Exception):
-    """The server refuses this request for good."""
+class Pace:
+    """How fast a server may be asked, by what it said last to any of a cell's requests.
 
-
-class _Passing(Exception):
-    """A fault that may pass. wait_s: how long the server asks to be left alone."""
-
-    def __init__(self, text: str, wait_s: float | None = None) -> None:
-        super().__init__(text)
-        self.wait_s = wait_s
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    try:
-        return max(0.0, min(float(headers.get("Retry-After", "")), _LONGEST_WAIT_S))
-    except ValueError:
-        return None
-
-
-def _error_text(status: int, body: str) -> str:
-    try:
-        loaded = json.loads(body)
-        error = loaded.get("error", loaded)
-        text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
-    except (ValueError, AttributeError):
-        text = body
-    return f"HTTP {status}: {' '.join(text.split())[:500]}"
-
-
-def _text(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise TypeError("not a text")
-    # Half a surrogate pair, as a cut token can leave it, is no text that UTF-8 can carry.
-    return value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def read_completion(order: Order, body: str) -> Draw:
-    """Read a completion, of a chat or of token ids.
-
-    Raises ValueError if it is cut off or not of the known form.
+    closed: why it is to be asked no more by this job, once there is a reason.
     """
-    loaded = json.loads(body)
-    try:
-        choice = loaded["choices"][0]
-        usage = loaded.get("usage") or {}
-        message = choice["message"] if order.tokens is None else {"content": choice["text"]}
-        return Draw(
-            order.prompt_id,
-            order.replicate,
-            order.seed,
-            raw=_text(message.get("content")),
-            reasoning=_text(message.get("reasoning") or message.get("reasoning_content")),
-            finish_reason=choice.get("finish_reason"),
-            prompt_tokens=usage.get("prompt_tokens"),
-            completion_tokens=usage.get("completion_tokens"),
-        )
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError("the reply is no completion") from error
+
+    def __init__(self) -> None:
+        self.closed: str | None = None
+        self._open_from = 0.0
+
+    def hold(self, wait_s: float, told: str) -> None:
+        """Ask nothing for some seconds; nothing more at all if they are too many."""
+        if wait_s > _LONGEST_ASKED_WAIT_S:
+            self.closed = f"{told}; the server asks to be left alone for {wait_s:,.0f} s"
+        else:
+            self._open_from = max(self._open_from, time.monotonic() + wait_s)
+
+    async def wait(self) -> None:
+        """Wait until the server may be asked, and a little longer, so that not all ask at once."""
+        while (left := self._open_from - time.monotonic()) > 0:
+            await asyncio.sleep(left + random.uniform(0, 2 * _FIRST_WAIT_S))  # noqa: S311
+
+
+@dataclass
+class Purse:
+    """What requests are paid from, if anything: a ledger, asked by one request after another."""
+
+    ledger: Ledger | None
+    timeout_s: float
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def reserve(self, order: Order, sampling: Sampling) -> Reservation | None:
+        """Set a request's worst case aside, waiting for room while others are in flight.
+
+        Raises BudgetSpent.
+        """
+        if self.ledger is None:
+            return None
+        bound = bound_usage(order.messages, sampling.max_new_tokens)
+        async with self._turn:
+            while (held := self.ledger.reserve(bound, self.timeout_s)) is None:
+                await asyncio.sleep(_WAIT_FOR_ROOM_S)
+            return held
+
+    def settle(self, held: Reservation | None, usage: Usage | None, why: str) -> None:
+        if self.ledger is not None and held is not None:
+            self.ledger.settle(held, usage, why)
+
+
+def request_body(server: Server, sampling: Sampling, order: Order) -> dict[str, Any]:
+    """Write the body of a request, with the fields that the server takes, by their names there."""
+    body: dict[str, Any] = {"model": server.served_name, "seed": order.seed, **sampling.to_json()}
+    body[server.max_tokens_field] = body.pop("max_tokens")
+    for name in server.omit_fields:
+        body.pop(name, None)
+    if order.tokens is not None:
+        body["prompt"] = order.tokens
+    else:
+        body["messages"] = order.messages
+        if server.template_args:
+            body["chat_template_kwargs"] = dict(server.template_args)
+    return body
+
+
+async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(2**16):
+        content += chunk
+        if len(content) > _LONGEST_REPLY_BYTES:
+            raise ValueError(f"longer than {_LONGEST_REPLY_BYTES:,} bytes")
+    return bytes(content)
 
 
 async def _request(
     session: aiohttp.ClientSession, server: Server, sampling: Sampling, order: Order
-) -> Draw:
-    body: dict[str, Any] = {"model": server.served_name, "seed": order.seed, **sampling.to_json()}
-    if order.tokens is not None:
-        path = "completions"
-        body["prompt"] = order.tokens
-    else:
-        path = "chat/completions"
-        body["messages"] = order.messages
-        if server.template_args:
-            body["chat_template_kwargs"] = dict(server.template_args)
+) -> Reply:
+    path = "chat/completions" if order.tokens is None else "completions"
+    body = request_body(server, sampling, order)
     try:
-        async with session.post(server.url(path), json=body) as response:
-            text = await response.text()
-            if response.status == 200:
-                return read_completion(order, text)
-            told = _error_text(response.status, text.replace(server.key or "\0", "[key]"))
-            if response.status >= 500 or response.status in _RETRYABLE:
-                raise _Passing(told, _retry_after(response.headers))
-            if response.status in _ABOUT_THE_REQUEST:
-                raise _Refused(told)
-            raise ServerRefuses(f"{server.base_url} refuses every request: {told}")
-    except ServerRefuses:
-        raise
+        async with session.post(server.url(path), json=body, allow_redirects=False) as response:
+            content = await _read_bounded(response)
+            status, headers = response.status, response.headers
     except aiohttp.ClientConnectorError as error:
         if server.is_engine:
             raise ServerGone("the engine is gone") from error
-        raise _Passing("no connection to the server") from error
+        why = f" ({server.hide(str(error))})" if isinstance(error, aiohttp.ClientSSLError) else ""
+        raise Passing(f"no connection to the server{why}", NOTHING) from error
+    except aiohttp.ConnectionTimeoutError as error:
+        raise Passing("no connection to the server before the deadline", NOTHING) from error
     except TimeoutError as error:
-        raise _Passing("no reply before the deadline (request_timeout_s)") from error
+        raise Passing("no reply before the deadline (request_timeout_s)") from error
     except (aiohttp.ClientError, ValueError) as error:
-        raise _Passing(f"a broken reply ({type(error).__name__}: {error})") from error
+        told = server.hide(f"a broken reply ({type(error).__name__}: {error})")
+        raise Passing(told) from None
+    try:
+        return read_reply(order, status, headers, content, server.key, frozenset(body))
+    except RefusedAlways as fault:
+        told = f"{server.base_url} refuses every request: {fault}"
+        raise RefusedAlways(told, fault.usage) from None
+
+
+async def _paid_request(
+    session: aiohttp.ClientSession, server: Server, sampling: Sampling, order: Order, purse: Purse
+) -> Reply:
+    held = await purse.reserve(order, sampling)
+    try:
+        reply = await _request(session, server, sampling, order)
+    except Fault as fault:
+        purse.settle(held, fault.usage, str(fault))
+        raise
+    except BaseException:
+        purse.settle(held, None, "broken off before a reply")
+        raise
+    purse.settle(held, reply.usage, "the reply names no usage")
+    return reply
 
 
 async def request_draw(
-    session: aiohttp.ClientSession, server: Server, sampling: Sampling, order: Order
-) -> Draw | str:
+    session: aiohttp.ClientSession,
+    server: Server,
+    sampling: Sampling,
+    order: Order,
+    purse: Purse,
+    pace: Pace,
+) -> Reply | Draw | str:
     """Make one draw, with bounded retries.
 
-    Passing faults (5xx, 408, 429, no or broken reply) are retried with exponential backoff and
-    jitter, or after the wait that the server asks for. Returns the draw; a draw with `error` if
-    the server refuses this request for good; or the last fault in words if retrying did not help.
-    Raises ServerGone if the engine died, ServerRefuses if no request can succeed there.
+    Passing faults (5xx, 408, 429, an error in place of an answer, no or a broken reply) are
+    retried with exponential backoff and jitter, at the earliest when the server asks for; more
+    often where it says that it is busy. Returns the reply; a draw with `error` if the server
+    refuses this request for good; or the last fault in words if retrying did not help.
+    Raises ServerGone if the engine died, ServerRefuses if no request can succeed there,
+    BudgetSpent if the next try could pass the budget.
     """
-    fault = ""
-    for attempt in range(ATTEMPTS):
+    attempt = 0
+    while True:
+        await pace.wait()
+        if pace.closed:
+            return pace.closed
         try:
-            return await _request(session, server, sampling, order)
-        except _Refused as refused:
+            return await _paid_request(session, server, sampling, order, purse)
+        except RefusedAlways as refused:
+            raise ServerRefuses(str(refused)) from None
+        except Refused as refused:
             return Draw(order.prompt_id, order.replicate, order.seed, error=str(refused))
-        except _Passing as passing:
-            fault = str(passing)
-            backoff = min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S)
-            jitter = backoff * random.uniform(0.5, 1.5)  # noqa: S311
-            if attempt + 1 < ATTEMPTS:
-                await asyncio.sleep(jitter if passing.wait_s is None else passing.wait_s + jitter)
-    return fault
+        except Passing as passing:
+            attempt += 1
+            if passing.wait_s is not None:
+                pace.hold(passing.wait_s, str(passing))
+            if attempt >= (ATTEMPTS_WHEN_BUSY if passing.is_busy else ATTEMPTS):
+                return str(passing)
+            backoff = min(_FIRST_WAIT_S * 2 ** (attempt - 1), _LONGEST_WAIT_S)
+            await asyncio.sleep(backoff * random.uniform(0.5, 1.5))  # noqa: S311
 
 
 class Progress:
@@ -279,20 +339,34 @@ async def make_draws(
     run_lives: Callable[[], bool],
     max_in_flight: int,
     timeout_s: float,
+    ledger: Ledger | None = None,
+    answered: Callable[[str | None, str | None], None] = lambda model, system: None,
 ) -> list[str]:
     """Make draws, `max_in_flight` at a time; `keep` gets each as it ends.
 
-    run_lives: asked every second; once it says no, everything stops.
+    run_lives: asked every second; once it says no, everything stops. ledger: what requests are
+    paid from. answered: told with each answer which model the server says it is of, and its system
+    fingerprint.
     Returns the faults of the draws that could not be made. Raises ServerGone if the engine died,
-    RunGone if the run did, ServerRefuses if no request can succeed there.
+    RunGone if the run did, ServerRefuses if no request can succeed there, BudgetSpent if the next
+    request could pass the budget, once those in flight are kept.
     """
     queue = iter(list(orders))
     faults: list[str] = []
+    spent: list[BudgetSpent] = []
+    purse, pace = Purse(ledger, timeout_s), Pace()
 
     async def work(session: aiohttp.ClientSession) -> None:
-        for order in queue:
-            outcome = await request_draw(session, server, sampling, order)
-            if isinstance(outcome, Draw):
+        while not spent and not pace.closed and (order := next(queue, None)) is not None:
+            try:
+                outcome = await request_draw(session, server, sampling, order, purse, pace)
+            except BudgetSpent as error:
+                spent.append(error)
+                return
+            if isinstance(outcome, Reply):
+                keep(outcome.draw)
+                answered(outcome.model, outcome.system)
+            elif isinstance(outcome, Draw):
                 keep(outcome)
             else:
                 faults.append(outcome)
@@ -317,6 +391,8 @@ async def make_draws(
             for task in (*workers, watcher):
                 task.cancel()
             await asyncio.gather(*workers, watcher, return_exceptions=True)
+    if spent and ledger is not None:
+        raise ledger.retell(spent[0])
     return faults
 
 
@@ -349,7 +425,7 @@ async def render_prompt_tokens(
             body["chat_template"] = server.template
         async with gate, session.post(server.root_url("tokenize"), json=body) as response:
             if response.status != 200:
-                text = _error_text(response.status, await response.text())
+                text = error_text(response.status, await response.read())
                 raise ValueError(f"the chat template cannot render the prompts: {text}")
             tokens: list[int] = (await response.json())["tokens"]
             return tokens

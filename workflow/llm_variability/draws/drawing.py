@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from llm_variability.config import ConfigError
+from llm_variability.config import ConfigError, Model
 from llm_variability.devices.lease import EngineRequest, lease_engine
 from llm_variability.devices.processes import find_owner
+from llm_variability.draws.budget import BudgetSpent, Ledger
 from llm_variability.draws.cells import Cell
 from llm_variability.draws.client import (
-    Order,
     Progress,
     RunGone,
     Server,
@@ -33,12 +33,16 @@ from llm_variability.draws.engine import (
     server_environment,
 )
 from llm_variability.draws.journal import Draw, Journal, fingerprint
+from llm_variability.draws.orders import Order
 from llm_variability.draws.rendering import Rendering, render_prompts
 
 log = logging.getLogger(__name__)
 
 ENGINE_LOADS = 3
 """How often one job may load an engine again that died under it."""
+
+MOST_SYSTEMS = 100
+"""How many systems that an endpoint answered with a job writes down."""
 
 
 def require_weights(model_name: str, manifest: Mapping[str, Any]) -> None:
@@ -89,24 +93,43 @@ def serve(cell: Cell, engine_log: Path) -> Iterator[Server]:
                 template=cell.template,
             )
         return
-    key = None
-    if cell.model.api_key_env is not None:
-        key = os.environ.get(cell.model.api_key_env)
-        if not key:
-            raise ConfigError(
-                f"models.{cell.model_name}.api_key_env: the environment variable"
-                f" {cell.model.api_key_env} is not set"
-            )
     yield Server(
         cell.model.endpoint,
         cell.model.served_name or cell.model_name,
-        key=key,
+        key=_read_key(cell),
         template_args=cell.model.chat_template_args,
+        omit_fields=tuple(cell.model.omit_fields),
+        max_tokens_field=cell.model.max_tokens_field,
     )
+
+
+def _read_key(cell: Cell) -> str | None:
+    """Read the endpoint's key from the environment; None if it takes none."""
+    name = cell.model.api_key_env
+    if name is None:
+        return None
+    key = os.environ.get(name, "").strip()
+    where = f"models.{cell.model_name}.api_key_env: the environment variable {name}"
+    if not key:
+        raise ConfigError(f"{where} is not set")
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{where} holds characters that no key has")
+    return key
+
+
+def _endpoint_facts(cell: Cell) -> dict[str, Any]:
+    """Say what of a request an endpoint was not sent, and what that costs."""
+    facts: dict[str, Any] = {"seeded": "seed" not in cell.model.omit_fields}
+    if cell.model.omit_fields:
+        facts["omitted_fields"] = sorted(set(cell.model.omit_fields))
+    if cell.model.max_tokens_field != Model.model_fields["max_tokens_field"].default:
+        facts["max_tokens_field"] = cell.model.max_tokens_field
+    return facts
 
 
 def _session_facts(cell: Cell, server: Server) -> dict[str, Any]:
     return {
+        **({} if server.is_engine else _endpoint_facts(cell)),
         "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "host": platform.node(),
         "machine": platform.machine(),
@@ -122,11 +145,29 @@ def _with_tokens(orders: list[Order], rendering: Rendering | None) -> list[Order
     return [replace(order, tokens=tuple(rendering.tokens[order.prompt_id])) for order in orders]
 
 
-def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
+@contextmanager
+def _opened_ledger(cell: Cell, path: Path | None) -> Iterator[Ledger | None]:
+    """Open the ledger of an endpoint, and tell at the end what was spent; None for an engine."""
+    if cell.model.budget is not None and path is None:
+        raise ConfigError(f"models.{cell.model_name}.budget: there is no ledger to keep it in")
+    if cell.model.endpoint is None or path is None:
+        yield None
+        return
+    with Ledger(path, cell.model.budget) as ledger:
+        yield ledger
+        log.info("%s: %s", cell.model_name, ledger.tell())
+
+
+def draw_cell(
+    cell: Cell, journal: Journal, engine_log: Path, *, ledger: Path | None = None
+) -> None:
     """Make the draws that a cell's journal lacks.
 
-    An engine that dies is loaded again, at most `ENGINE_LOADS` times. Raises ValueError if draws
-    remain that could not be made, in which case the next run goes on where this one stopped.
+    ledger: the file that holds what the model's endpoint has cost, one for all cells; without
+    effect for a model that is no endpoint. An engine that dies is loaded again, at most
+    `ENGINE_LOADS` times. Raises ValueError if draws remain that could not be made, ConfigError if
+    the endpoint refuses them all or the budget is spent; the next run goes on where this one
+    stopped.
     """
     owner = find_owner()
     wanted = list(cell.orders())
@@ -145,7 +186,7 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
     faults: list[str] = []
     for load in range(1, ENGINE_LOADS + 1):
         try:
-            with serve(cell, engine_log) as server:
+            with serve(cell, engine_log) as server, _opened_ledger(cell, ledger) as account:
                 rendering = (
                     render_prompts(cell, server, journal.path.parent) if server.is_engine else None
                 )
@@ -160,6 +201,8 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
                         lambda: owner.alive,
                         cell.model.max_in_flight,
                         cell.model.request_timeout_s,
+                        account,
+                        _recorder(journal, server),
                     )
                 )
             break
@@ -167,6 +210,11 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
             raise
         except ServerRefuses as error:
             raise ConfigError(f"models.{cell.model_name}: {error}") from error
+        except BudgetSpent as error:
+            raise ConfigError(
+                f"models.{cell.model_name}.budget.{error.key}: {error}"
+                f" ({title}: {len(missing())} of {len(wanted)} draws are left; those made are kept)"
+            ) from error
         except (ServerGone, ConnectionError) as error:
             log.warning("%s: %s", title, error)
             faults = [str(error)]
@@ -178,6 +226,19 @@ def draw_cell(cell: Cell, journal: Journal, engine_log: Path) -> None:
             f"{title}: {left} of {len(wanted)} draws could not be made ({reason});"
             " those made are kept, and the next run goes on from there"
         )
+
+
+def _recorder(journal: Journal, server: Server) -> Callable[[str | None, str | None], None]:
+    """Write down each model and system that an endpoint says answered, once."""
+    known: set[tuple[str | None, str | None]] = {(None, None)}
+
+    def record(model: str | None, system: str | None) -> None:
+        if server.is_engine or (model, system) in known or len(known) > MOST_SYSTEMS:
+            return
+        known.add((model, system))
+        journal.begin_session({"answered_by": model, "system_fingerprint": system})
+
+    return record
 
 
 def _keeper(journal: Journal, progress: Progress) -> Callable[[Draw], None]:
