@@ -48,12 +48,7 @@ def adjust_p_values(fits: pl.DataFrame, family: str = "study") -> pl.DataFrame:
         pl.col("p_value").is_not_null(), pl.col("term").ne_missing(pl.lit(INTERCEPT))
     )
     parts = tested.partition_by([*_APART, _READING, *FAMILIES[family]], maintain_order=True)
-    adjusted = pl.concat(
-        [
-            pl.DataFrame(schema={"row": pl.UInt32, **_NEW_COLUMNS}),
-            *(_adjust_family(part) for part in parts),
-        ]
-    )
+    adjusted = pl.concat([adjust_family(tested.clear()), *(adjust_family(part) for part in parts)])
     joined = rows.join(adjusted, on="row", how="left", maintain_order="left")
     return joined.select(*ADJUSTED.columns)
 
@@ -61,7 +56,14 @@ def adjust_p_values(fits: pl.DataFrame, family: str = "study") -> pl.DataFrame:
 _NEW_COLUMNS = {name: ADJUSTED.columns[name].dtype for name in ("p_holm", "p_bh", "family_size")}
 
 
-def _adjust_family(tested: pl.DataFrame) -> pl.DataFrame:
+def adjust_family(tested: pl.DataFrame) -> pl.DataFrame:
+    """Adjust the p values of one family.
+
+    tested: columns `row` and `p_value`, no p value null. Returns a row each: `row`, `p_holm`,
+    `p_bh`, `family_size`; none for none.
+    """
+    if not tested.height:
+        return pl.DataFrame(schema={"row": pl.UInt32, **_NEW_COLUMNS})
     from statsmodels.stats.multitest import multipletests  # slow to import; fitting needs none
 
     p = tested["p_value"].to_numpy()
