@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -18,6 +19,44 @@ from llm_variability.tables import (
     read_metadata,
     read_table,
 )
+from llm_variability.tables_code import CURVE_SUMMARIES, CURVES, PARAPHRASES
+
+CODE_INPUTS = (
+    "curves",
+    "summaries",
+    "contrasts",
+    "fits",
+    "extractions",
+    "counts",
+    "augmentations",
+    "paraphrases",
+)
+"""Stages' tables that the tables of studies of code are made of."""
+
+
+def _add_code_commands(commands: Any) -> None:
+    """Add the commands for studies of code."""
+    drawn = commands.add_parser("code-figures", help="figures of all models of a study of code")
+    heatmaps = commands.add_parser(
+        "code-heatmaps", help="heatmaps of each model of a study of code over the settings"
+    )
+    for command in (drawn, heatmaps):
+        command.add_argument("--curves", type=Path, required=True, metavar="FILE")
+    heatmaps.add_argument("--summaries", type=Path, required=True, metavar="FILE")
+    drawn.add_argument("--paraphrases", type=Path, nargs="*", default=[], metavar="FILE")
+    drawn.add_argument(
+        "--stem", type=Path, required=True, help="path of the figures up to the measure"
+    )
+    heatmaps.add_argument(
+        "--stem",
+        type=Path,
+        required=True,
+        help="the same; a model's figures lie in a folder of its name beside it",
+    )
+    tables = commands.add_parser("code-tables", help="tables of all studies of code as CSV")
+    for name in CODE_INPUTS:
+        tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
+    tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,14 +105,16 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     tables = commands.add_parser("tables", help="every table of the page as CSV")
-    for name in ("adjusted", "similarity", "counts", "stimuli"):
-        tables.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
-    tables.add_argument("--diversity", type=Path, nargs="*", default=[], metavar="FILE")
+    for name in ("adjusted", "similarity", "counts", "stimuli", "diversity"):
+        tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
+    _add_code_commands(commands)
     page = commands.add_parser("page", help="the self-contained HTML page")
-    for name in ("tables", "figures", "study-figures", "manifests", "draws", "stimuli"):
+    for name in ("tables", "manifests", "draws", "stimuli"):
         page.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
+    for name in ("figures", "study-figures", "code-tables", "code-figures", "programs"):
+        page.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
     page.add_argument(
         "--calibration",
         type=Path,
@@ -186,6 +227,58 @@ def _make_tables(arguments: argparse.Namespace) -> None:
     log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
 
 
+def _make_code_figures(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.code_figures import (
+        choose_setting,
+        draw_code_figure,
+        list_code_figures,
+    )
+    from llm_variability.report.figures import save_figure
+
+    curves, study = _read_curves(arguments.curves)
+    if (setting := choose_setting(curves)) is None:
+        raise ValueError(f"{arguments.curves}: has no row, so there is nothing to draw")
+    models, measures = (
+        curves[name].unique(maintain_order=True).to_list() for name in ("model", "measure")
+    )
+    reworded = [read_table(path, PARAPHRASES) for path in arguments.paraphrases]
+    paraphrases = pl.concat(reworded) if reworded else None
+    stem: Path = arguments.stem
+    for each in list_code_figures(measures, bool(reworded)):
+        figure = draw_code_figure(each, curves, paraphrases, models, setting, study)
+        title = f"Sensitivity of code, {study}, {each.label}, {each.measure}".removesuffix(", ")
+        save_figure(figure, stem.with_name(f"{stem.name}-{each.ending}"), title)
+
+
+def _make_code_heatmaps(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.code_figures import list_code_heatmaps
+    from llm_variability.report.code_heatmap import draw_code_heatmap, find_limits
+    from llm_variability.report.figures import save_figure
+
+    curves, study = _read_curves(arguments.curves)
+    summaries = read_table(arguments.summaries, CURVE_SUMMARIES)
+    stem: Path = arguments.stem
+    for each in list_code_heatmaps(curves["measure"].unique(maintain_order=True).to_list()):
+        limits = find_limits(curves, summaries, each.measure, each.kind)
+        for model in curves["model"].unique(maintain_order=True):
+            figure = draw_code_heatmap(curves, summaries, model, each.measure, each.kind, limits)
+            title = f"Sensitivity of code, {study}, {model}, {each.label}, {each.measure}"
+            save_figure(figure, stem.parent / model / f"{stem.name}-{each.ending}", title)
+
+
+def _read_curves(path: Path) -> tuple[pl.DataFrame, str]:
+    return read_table(path, CURVES), str(read_metadata(path)["study"])
+
+
+def _make_code_tables(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.code_tables import collect_code_tables
+    from llm_variability.report.summaries import write_tables
+
+    tables = collect_code_tables(**{name: getattr(arguments, name) for name in CODE_INPUTS})
+    write_tables(tables, arguments.outdir)
+    log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
+
+
 def _make_page(arguments: argparse.Namespace) -> None:
     from llm_variability.report.page import Inputs, write_page
 
@@ -198,6 +291,9 @@ def _make_page(arguments: argparse.Namespace) -> None:
         stimuli=arguments.stimuli,
         config=arguments.config,
         calibration=arguments.calibration,
+        code_tables=arguments.code_tables,
+        code_figures=arguments.code_figures,
+        programs=arguments.programs,
     )
     write_page(inputs, arguments.output)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)
@@ -209,6 +305,9 @@ _COMMANDS = {
     "models": _make_models,
     "lengths": _make_lengths,
     "tables": _make_tables,
+    "code-figures": _make_code_figures,
+    "code-heatmaps": _make_code_heatmaps,
+    "code-tables": _make_code_tables,
     "page": _make_page,
 }
 

@@ -23,6 +23,10 @@ THRESHOLDS = {
 """Shares above which the page raises an alarm: of a cell's draws, and for `identical` of its
 prompts with two texts or more, at temperatures above 0."""
 
+MIN_PROGRAMS = 0.5
+"""Share of a cell's replies that are programs below which the page of a study of code raises an
+alarm: what is compared there is a choice of the replies."""
+
 MIN_TEXTS = 4
 """Texts of a group in one block below which nothing is tested at the text level."""
 

@@ -74,9 +74,13 @@ def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> None:
         )
 
 
-def _draw_legend(
+def draw_legend(
     figure: Figure, title: str, styles: Mapping[str, dict[str, Any]], left: float
 ) -> None:
+    """Draw a legend to the right of `left` (a share of the width), below the headings.
+
+    styles: colour, marker and dashes of each name, as `line_style` gives them.
+    """
     handles = [
         Line2D([], [], **style, linewidth=1.6, markersize=5.5, label=_legend_label(name))
         for name, style in styles.items()
@@ -99,7 +103,8 @@ def _legend_label(name: str) -> str:
     return "\n".join(textwrap.wrap(name, _LEGEND_CHARACTERS)) or name
 
 
-def _longest_line(names: Sequence[str]) -> int:
+def longest_line(names: Sequence[str]) -> int:
+    """Count the characters of the longest line that a legend of these names has."""
     return max((len(part) for name in names for part in _legend_label(name).split("\n")), default=0)
 
 
@@ -133,7 +138,7 @@ def draw_panels(
     columns = min(len(panels), columns)
     rows = math.ceil(len(panels) / columns)
     styles = {name: line_style(rank, name == dashed) for rank, name in enumerate(names)}
-    room = 0.75 + 0.075 * max(_longest_line(names), len(legend))
+    room = 0.75 + 0.075 * max(longest_line(names), len(legend))
     gap = 0.08 if share_y else 0.28
     width = _LEFT + _PANEL_WIDTH * columns + room
     rows_of_legend = sum(_legend_label(name).count("\n") + 1 for name in names) + 1
@@ -172,5 +177,5 @@ def draw_panels(
         if position + columns >= len(panels):
             axes.set_xlabel("temperature")
             axes.tick_params(labelbottom=True)
-    _draw_legend(figure, legend, styles, left=1 - (room - 0.03) / width)
+    draw_legend(figure, legend, styles, left=1 - (room - 0.03) / width)
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,14 @@ import polars as pl
 import yaml
 
 from llm_variability.report import sections
-from llm_variability.report.alarms import FEW_TEXTS, THRESHOLDS
+from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
+from llm_variability.report.code_alarms import FEW_TASKS
+from llm_variability.report.code_section import (
+    build_code_study,
+    link_documents,
+    locate_code_figures,
+)
+from llm_variability.report.code_tables import CODE_SCHEMAS
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
@@ -51,6 +58,9 @@ class Inputs:
     stimuli: Sequence[Path]
     config: Path
     calibration: Path | None = None
+    code_tables: Sequence[Path] = ()
+    code_figures: Sequence[Path] = ()
+    programs: Sequence[Path] = ()
 
 
 _ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
@@ -65,9 +75,12 @@ def _engine_rows(paths: Sequence[Path]) -> list[Context]:
         metadata = read_metadata(path)
         named = {key: value for key, value in metadata.items() if key not in _SHOWN_ELSEWHERE}
         shown = {key: show_text(value) for key, value in flatten(named).items()}
-        rows.append(
-            {"title": f"{metadata['study']}, {metadata['model']}, {path.stem}", "values": shown}
+        cell = (
+            path.stem
+            if path.parent.name == metadata["model"]
+            else f"{path.parent.name}/{path.stem}"
         )
+        rows.append({"title": f"{metadata['study']}, {metadata['model']}, {cell}", "values": shown})
     return rows
 
 
@@ -93,6 +106,47 @@ def _read_choices(config: str) -> tuple[str, str]:
         (settings.get("fits") or {}).get("family", "study"),
         (settings.get("report") or {}).get("asterisks", "unadjusted"),
     )
+
+
+def _by_study_and_model(paths: Iterable[Path]) -> dict[str, dict[str, Path]]:
+    """Arrange tables by the study and the model that their metadata name."""
+    arranged: dict[str, dict[str, Path]] = {}
+    for path in paths:
+        metadata = read_metadata(path)
+        arranged.setdefault(str(metadata["study"]), {})[str(metadata["model"])] = path
+    return arranged
+
+
+def _build_code_studies(
+    tables: dict[str, pl.DataFrame],
+    inputs: Inputs,
+    stimuli: Mapping[str, Path],
+    stars: str,
+    output: Path,
+) -> list[Context]:
+    """Gather the sections of the studies of code. tables: none, or all of `CODE_SCHEMAS`."""
+    if not tables:
+        return []
+    figures, programs = (
+        locate_code_figures(inputs.code_figures),
+        _by_study_and_model(inputs.programs),
+    )
+    studies = list(
+        dict.fromkeys([*tables["code_extractions"]["study"], *tables["code_curves"]["study"]])
+    )
+    _need_stimuli(studies, stimuli)
+    return [
+        build_code_study(
+            study, tables, figures, stimuli[study], programs.get(study, {}), stars, output
+        )
+        for study in studies
+    ]
+
+
+def _need_stimuli(studies: Iterable[str], stimuli: Mapping[str, Path]) -> None:
+    for study in studies:
+        if study not in stimuli:
+            raise ValueError(f"no stimuli table was given for the study {study}; see --stimuli")
 
 
 def _made_at() -> str:
@@ -124,12 +178,10 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     study_figures = locate_study_figures(inputs.study_figures)
     stimuli = {str(read_metadata(path)["study"]): path for path in inputs.stimuli}
     studies = list(dict.fromkeys([*tables["draw_counts"]["study"], *tables["fits"]["study"]]))
-    if lacking := [study for study in studies if study not in stimuli]:
-        raise ValueError(f"no stimuli table was given for the study {lacking[0]}; see --stimuli")
-    draws: dict[str, dict[str, Path]] = {}
-    for path in inputs.draws:
-        metadata = read_metadata(path)
-        draws.setdefault(str(metadata["study"]), {})[str(metadata["model"])] = path
+    _need_stimuli(studies, stimuli)
+    draws = _by_study_and_model(inputs.draws)
+    code_tables = read_tables(inputs.code_tables, CODE_SCHEMAS) if inputs.code_tables else {}
+    code_studies = _build_code_studies(code_tables, inputs, stimuli, asterisks, output)
     built = [
         build_study(
             study,
@@ -150,6 +202,8 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     ]
     return {
         "studies": built,
+        "code_studies": code_studies,
+        "documents": link_documents(output) if code_studies else [],
         "name_studies": sections.compare_name_studies(
             tables, {section["name"]: section["design"] for section in built}
         ),
@@ -157,7 +211,8 @@ def build_page(inputs: Inputs, output: Path) -> Context:
             (section["name"], text)
             for section in built
             for text in [*section["alarms_in_short"], *section["further_alarms"]]
-        ],
+        ]
+        + [(section["name"], text) for section in code_studies for text in section["alarms"]],
         "failed_fits": sum(row["settings"] for section in built for row in section["failures"]),
         "level_tests": LEVEL_TESTS,
         "family": FAMILIES[family],
@@ -165,10 +220,15 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "family_size": _largest_family(tables["fits"]),
         "asterisks": ASTERISKS[asterisks][1],
         "small_note": SMALL_NOTE,
-        "one_model": len({model for section in built for model in section["model_names"]}) == 1,
+        "one_model": len(
+            {model for section in [*built, *code_studies] for model in section["model_names"]}
+        )
+        == 1,
         "calibration": calibration,
         "thresholds": {name: percent(share) for name, share in THRESHOLDS.items()},
         "few_texts": FEW_TEXTS,
+        "few_tasks": FEW_TASKS,
+        "min_programs": percent(MIN_PROGRAMS),
         "statuses": STATUSES,
         "examples_shown": EXAMPLES_SHOWN,
         "manifests": manifests,
@@ -183,9 +243,9 @@ def build_page(inputs: Inputs, output: Path) -> Context:
             {
                 "name": path.name,
                 "href": relative(path, output),
-                "rows": quantity(tables[path.stem].height, "row"),
+                "rows": quantity((tables | code_tables)[path.stem].height, "row"),
             }
-            for path in inputs.tables
+            for path in [*inputs.tables, *inputs.code_tables]
         ],
     }
 

@@ -34,7 +34,8 @@ from llm_variability.report.wording import anchor, percent, quantity, show_text
 from llm_variability.tables import STATUSES, STIMULI, Design, read_metadata, read_table
 
 
-def _count_rows(cells: pl.DataFrame) -> list[Context]:
+def count_rows(cells: pl.DataFrame) -> list[Context]:
+    """Write the draws of each cell, counts above their threshold marked. cells: draw counts."""
     rows = []
     for cell in cells.iter_rows(named=True):
         found = alarms.find_alarms(cell)
@@ -346,7 +347,7 @@ def build_study(
             for model in models
         ],
         "model_names": models,
-        "counts": _count_rows(cells),
+        "counts": count_rows(cells),
         "alarms": list(alarms.describe_alarms(cells)),
         "alarms_in_short": list(alarms.summarise_alarms(cells)),
         "further_alarms": _further_alarms(

@@ -299,14 +299,17 @@ def write_tables(tables: dict[str, pl.DataFrame], folder: Path) -> None:
         os.replace(temporary, folder / f"{name}.csv")
 
 
-def read_tables(paths: Sequence[Path]) -> dict[str, pl.DataFrame]:
+def read_tables(
+    paths: Sequence[Path], schemas: Mapping[str, Mapping[str, Any]] = SCHEMAS
+) -> dict[str, pl.DataFrame]:
     """Read back the files that `write_tables` wrote.
 
-    Raises ValueError if one of the tables is missing or a file is none of them.
+    schemas: the columns of each table. Raises ValueError if one of the tables is missing or a file
+    is none of them.
     """
     by_name = {path.stem: path for path in paths}
     tables = {}
-    for name, schema in SCHEMAS.items():
+    for name, schema in schemas.items():
         if name not in by_name:
             raise ValueError(f"the table {name}.csv is missing; given: {', '.join(by_name)}")
         table = pl.read_csv(by_name[name], infer_schema=False)

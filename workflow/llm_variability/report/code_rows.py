@@ -1,0 +1,387 @@
+"""Tables of a study of code as rows of text for the template."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from llm_variability.config import cell_name
+from llm_variability.report.code_alarms import is_failing
+from llm_variability.report.code_figures import ALL_SETS
+from llm_variability.report.code_heatmap import NOT_REACHED
+from llm_variability.report.code_statements import SHORT_WORDS, show_interval
+from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
+from llm_variability.report.wording import p_number, percent, signed
+from llm_variability.tables_code import PROGRAM_STATUSES
+
+NOTHING = "–"
+DECIMALS = 3
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Text:
+    """What stands in a table's cell: a text, smaller lines below it, and whether it is marked."""
+
+    text: str
+    small: tuple[str, ...] = ()
+    flag: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the page. kinds: of each column, `head`, `name`, `text` or `number`."""
+
+    caption: str
+    labels: tuple[str, ...]
+    kinds: tuple[str, ...]
+    rows: list[list[Text]] = field(default_factory=list)
+
+
+_Column = tuple[str, str, Callable[[Row], Text | str]]
+"""A label, a kind, and what stands there for a row."""
+
+
+def _grid(caption: str, columns: Iterable[_Column | None], rows: pl.DataFrame) -> Grid:
+    """Write a frame's rows; a column that is None is left away."""
+    kept = [column for column in columns if column is not None]
+    return Grid(
+        caption,
+        tuple(label for label, _, _ in kept),
+        tuple(kind for _, kind, _ in kept),
+        [
+            [told if isinstance(told := write(row), Text) else Text(told) for _, _, write in kept]
+            for row in rows.iter_rows(named=True)
+        ],
+    )
+
+
+def number(value: float | None, decimals: int = DECIMALS) -> str:
+    """Write a number, or a dash for none."""
+    return NOTHING if value is None or math.isnan(value) else signed(value, decimals)
+
+
+def _count(name: str) -> Callable[[Row], str]:
+    return lambda row: NOTHING if row[name] is None else f"{row[name]:,}"
+
+
+def _named(name: str, missing: str = NOTHING) -> Callable[[Row], str]:
+    return lambda row: missing if row[name] is None else str(row[name])
+
+
+def _number(name: str, decimals: int = DECIMALS) -> Callable[[Row], str]:
+    return lambda row: number(row[name], decimals)
+
+
+def _setting(row: Row) -> str:
+    return cell_name(row["temperature"], row["top_p"])
+
+
+def _model(one_model: bool) -> _Column | None:
+    return None if one_model else ("Model", "name", _named("model"))
+
+
+def _set_column(row: Row) -> str:
+    return str(row["set"] or ALL_SETS)
+
+
+def tabulate_points(curves: pl.DataFrame, measure: str, one_model: bool) -> Grid:
+    """Write the points of curves. curves: rows of `code_curves` of one measure and setting."""
+
+    def what(row: Row) -> str:
+        return row["comparison"] if row["method"] is None else row["method"]
+
+    def estimate(row: Row) -> Text:
+        interval = "" if row["ci_low"] is None else _ends(row, "ci_low", "ci_high")
+        return Text(number(row["estimate"]), (interval,) if interval else ())
+
+    def rescaled(row: Row) -> Text:
+        has_ends = None not in (row["rescaled_low"], row["rescaled_high"])
+        interval = _ends(row, "rescaled_low", "rescaled_high") if has_ends else ""
+        return Text(number(row["rescaled"]), (interval,) if interval else ())
+
+    return _grid(
+        f"Similarity ({measure}) with 95% intervals, tasks resampled. Tasks: those with a pair of"
+        " programs, of those with a prompt.",
+        [
+            _model(one_model),
+            ("Set", "name", _set_column),
+            ("Method", "head", what),
+            ("Rate", "number", _named("rate")),
+            ("Realised", "number", _number("realised")),
+            ("Similarity", "number", estimate),
+            ("Rescaled", "number", rescaled),
+            ("Tasks", "number", lambda row: f"{row['n_tasks']:,} of {row['n_tasks_asked']:,}"),
+            ("Pairs", "number", _count("n_pairs")),
+            ("Note", "text", _named("reason", "")),
+        ],
+        curves,
+    )
+
+
+def _ends(row: Row, low: str, high: str) -> str:
+    if row[high] is None:
+        return ""
+    return f"[{signed(row[low], DECIMALS)}, {signed(row[high], DECIMALS)}]"
+
+
+def tabulate_summaries(summaries: pl.DataFrame, measure: str, one_model: bool) -> Grid:
+    """Write one line a curve: height, half-life, slope.
+
+    summaries: rows of `code_summaries` of one measure and setting.
+    """
+    keys = ["model", "set", "method"]
+    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in summaries.iter_rows(named=True):
+        found.setdefault(tuple(row[key] for key in keys), {})[row["summary"]] = row
+    lines = pl.DataFrame(
+        [dict(zip(keys, place, strict=True)) for place in found],
+        schema=dict.fromkeys(keys, pl.String),
+    )
+
+    def summary(name: str) -> Callable[[Row], Text]:
+        def write(line: Row) -> Text:
+            row = found[tuple(line[key] for key in keys)].get(name)
+            return Text(NOTHING) if row is None else _summary(row)
+
+        return write
+
+    def tasks(line: Row) -> str:
+        return (
+            f"{max(row['n_tasks'] for row in found[tuple(line[key] for key in keys)].values()):,}"
+        )
+
+    return _grid(
+        f"One number a curve ({measure}, rescaled) with 95% intervals, tasks resampled.",
+        [
+            _model(one_model),
+            ("Set", "name", _set_column),
+            ("Method", "head", _named("method")),
+            ("Mean height", "number", summary("auc")),
+            ("Half-life", "number", summary("half_life")),
+            ("Slope at 0", "number", summary("slope")),
+            ("Tasks", "number", tasks),
+        ],
+        lines,
+    )
+
+
+def _summary(row: Row) -> Text:
+    if row["estimate"] is None:
+        reason = (row["reason"] or "no number").split(";")[0]
+        return Text(reason) if reason.startswith(NOT_REACHED) else Text(NOTHING, (reason,))
+    interval = show_interval(row, DECIMALS)
+    return Text(number(row["estimate"]), (interval,) if interval else ())
+
+
+def _p_value(stars: str) -> Callable[[Row], Text]:
+    column, _ = ASTERISKS[stars]
+
+    def write(row: Row) -> Text:
+        if row["p_value"] is None:
+            return Text(NOTHING)
+        starred = row[column] is not None and row[column] < SIGNIFICANCE
+        adjusted = (("Holm", row["p_holm"]), ("BH", row["p_bh"]))
+        return Text(
+            f"{p_number(row['p_value'])}{'*' if starred else ''}",
+            tuple(f"{name} {p_number(p)}" for name, p in adjusted if p is not None),
+        )
+
+    return write
+
+
+def _estimate(row: Row) -> Text:
+    has_ends = None not in (row["ci_low"], row["ci_high"])
+    interval = _ends(row, "ci_low", "ci_high") if has_ends else ""
+    return Text(number(row["estimate"]), (interval,) if interval else ())
+
+
+def tabulate_contrasts(contrasts: pl.DataFrame, measure: str, kind: str, stars: str) -> Grid:
+    """Write differences. contrasts: rows of `code_contrasts` of one measure and setting.
+
+    kind: what differs. stars: one of `ASTERISKS`.
+    """
+    return _grid(
+        f"First less second ({measure}): 95% interval; p, and below it p adjusted by Holm and by"
+        f" Benjamini-Hochberg over its family; * p < .05, {ASTERISKS[stars][1]}.",
+        [
+            ("First", "head", _named("first")),
+            ("Second", "head", _named("second")),
+            ("Of", "name", lambda row: SHORT_WORDS.get(str(row["summary"]), str(row["summary"]))),
+            None if kind == "model" else ("Model", "name", _named("model", "")),
+            None if kind == "method" else ("Method", "name", _named("method", "")),
+            None if kind == "set" else ("Set", "name", _set_column),
+            ("Difference", "number", _estimate),
+            ("p", "number", _p_value(stars)),
+            ("Tests in family", "number", _count("family_size")),
+            ("Tasks", "number", _count("n_tasks")),
+            ("Note", "text", _named("reason", "")),
+        ],
+        contrasts.filter(pl.col("kind") == kind),
+    )
+
+
+def tabulate_fits(fits: pl.DataFrame, measure: str, stars: str, one_model: bool) -> Grid:
+    """Write the mixed models' coefficients. fits: rows of `code_fits` of one measure, setting."""
+
+    def estimate(row: Row) -> Text:
+        told = _estimate(row)
+        return told if row["converged"] else Text(f"{told.text}†", told.small)
+
+    return _grid(
+        f"Similarity ({measure}) on the realised rate, tasks as random effects: 95% interval; p,"
+        f" and below it p adjusted; * p < .05, {ASTERISKS[stars][1]}. †: the fit did not converge."
+        " Pairs share draws, which level pair does not know: its p-values are too small.",
+        [
+            _model(one_model),
+            ("Set", "name", _set_column),
+            ("Method", "head", _named("method")),
+            ("Level", "name", _named("level")),
+            ("Tasks' random", "name", _named("random")),
+            ("Term", "name", _named("term")),
+            ("Estimate", "number", estimate),
+            ("p", "number", _p_value(stars)),
+            ("df", "number", lambda row: number(row["df"], 1)),
+            ("Var. intercept", "number", _number("var_intercept", 4)),
+            ("Var. slope", "number", _number("var_slope", 4)),
+            ("Var. residual", "number", _number("var_residual", 4)),
+            ("Observations", "number", _count("n_observations")),
+            ("Note", "text", _named("reason", "")),
+        ],
+        fits,
+    )
+
+
+def tabulate_extractions(extractions: pl.DataFrame, place: str, one_model: bool) -> Grid:
+    """Write what replies hold. extractions: rows of `code_extractions`, or of `pool_cells`.
+
+    place: what a row is: cell, setting or augmentation.
+    """
+
+    def status(name: str) -> Callable[[Row], Text]:
+        def write(row: Row) -> Text:
+            share = row[f"{name}_share"]
+            shown = share is not None and (row[name] if name != "ok" else row["draws"])
+            told = f"{row[name]:,} ({percent(share)})" if shown else f"{row[name]:,}"
+            flag = name == "ok" and is_failing(row)
+            return Text(f"⚠ {told}" if flag else told, flag=flag)
+
+        return write
+
+    return _grid(
+        f"What the replies hold, by {place}: a program that parses; code that does not; code that"
+        " was cut off; no code. Unclosed: programs of a fence that never closed.",
+        [
+            _model(one_model),
+            (place.capitalize(), "head", _named("cell")),
+            ("Replies", "number", _count("draws")),
+            *(
+                (
+                    {"ok": "Program"}.get(name, name.replace("_", " ").capitalize()),
+                    "number",
+                    status(name),
+                )
+                for name in PROGRAM_STATUSES
+            ),
+            ("Unclosed", "number", _count("unclosed")),
+            ("Too large", "number", _count("too_large")),
+            ("Distinct programs", "number", _count("distinct_programs")),
+        ],
+        extractions,
+    )
+
+
+def pool_cells(cells: pl.DataFrame, *, by_augmentation: bool = False) -> pl.DataFrame:
+    """Add up the cells of each model and setting, or augmentation, which `cell` then names.
+
+    cells: rows of `code_extractions` or `code_draws` of one study.
+    """
+    counts = [name for name, dtype in cells.schema.items() if dtype == pl.Int64]
+    kept = ["augmentation"] if by_augmentation else ["temperature", "top_p"]
+    pooled = cells.group_by("model", *kept, maintain_order=True).agg(pl.col(counts).sum())
+    names = [row[0] if by_augmentation else cell_name(*row) for row in pooled.select(kept).rows()]
+    draws = pl.col("draws")
+    return pooled.with_columns(
+        pl.Series("cell", names, dtype=pl.String),
+        *(
+            pl.when(draws > 0).then(pl.col(name) / draws).alias(f"{name}_share")
+            for name in PROGRAM_STATUSES
+            if name in counts
+        ),
+    )
+
+
+def tabulate_augmentations(augmentations: pl.DataFrame) -> Grid:
+    """Write how far prompts were changed. augmentations: rows of `code_augmentations`."""
+
+    def span(row: Row) -> Text:
+        if row["mean_realised"] is None:
+            return Text(NOTHING)
+        least, most = (number(row[f"{end}_realised"]) for end in ("min", "max"))
+        return Text(number(row["mean_realised"]), (f"{least} to {most}",))
+
+    def share(row: Row) -> str:
+        return NOTHING if row["replaceable_share"] is None else percent(row["replaceable_share"])
+
+    return _grid(
+        "Realised rate: mean, lowest and highest over texts. Can be changed: share of the units"
+        " that a rate is a share of. Repeated: the same text as another variant, not drawn.",
+        [
+            ("Set", "name", _named("set")),
+            ("Method", "head", _named("method")),
+            ("Rate", "number", _named("rate")),
+            ("Texts", "number", _count("texts")),
+            ("Realised", "number", span),
+            ("Can be changed", "number", share),
+            ("Asked", "number", _count("asked")),
+            ("Edits", "number", _count("edited")),
+            ("BLEU", "number", _number("mean_bleu")),
+            ("Repeated", "number", _count("repeated")),
+        ],
+        augmentations,
+    )
+
+
+def tabulate_paraphrases(paraphrases: pl.DataFrame) -> Grid:
+    """Write counts of paraphrases. paraphrases: rows of `code_paraphrases`."""
+    return _grid(
+        "Paraphrases by the diversity asked for and the band that their BLEU puts them in.",
+        [
+            ("Set", "name", _named("set")),
+            ("Asked for", "head", _named("degree")),
+            ("Band", "name", _named("band", "no text")),
+            ("Flags", "text", _named("flags")),
+            ("Paraphrases", "number", _count("paraphrases")),
+            ("Used", "number", _count("used")),
+            ("BLEU", "number", _number("mean_bleu")),
+            ("Similarity", "number", _number("mean_similarity")),
+        ],
+        paraphrases,
+    )
+
+
+def tabulate_heatmap(
+    panels: list[tuple[str, dict[tuple[str, str | None], Any]]], caption: str
+) -> Grid:
+    """Write the numbers of a heatmap: a row a setting, a column a panel."""
+    settings = list(dict.fromkeys(setting for _, cells in panels for setting in cells))
+    return Grid(
+        caption,
+        ("Setting", *(title for title, _ in panels)),
+        ("head", *("number" for _ in panels)),
+        [
+            [
+                Text(cell_name(*setting)),
+                *(
+                    Text(cells[setting].text if setting in cells else NOTHING)
+                    for _, cells in panels
+                ),
+            ]
+            for setting in settings
+        ],
+    )

@@ -1,0 +1,247 @@
+"""The tables of studies of code behind the page, made from the stages' tables and kept as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from llm_variability.config import cell_name
+from llm_variability.config_code import PARAPHRASE
+from llm_variability.report.schemas import SCHEMAS
+from llm_variability.report.summaries import count_draws
+from llm_variability.tables import COUNTS, Table, read_metadata, read_table
+from llm_variability.tables_code import (
+    AUGMENTATIONS,
+    CURVE_CONTRASTS,
+    CURVE_FITS,
+    CURVE_SUMMARIES,
+    CURVES,
+    EXTRACTIONS,
+    PARAPHRASES,
+    PROGRAM_STATUSES,
+)
+
+_CELL: dict[str, Any] = {
+    "study": pl.String,
+    "model": pl.String,
+    "cell": pl.String,
+    "temperature": pl.String,
+    "top_p": pl.String,
+    "augmentation": pl.String,
+    "method": pl.String,
+    "rate": pl.String,
+}
+_COUNTED = ("unclosed", "too_large", "distinct_programs", "lines")
+_ASKED_IN = ("augmentation", "method", "rate")
+NO_FLAG = "none"
+"""Stands for the flags of a paraphrase that has none."""
+
+
+def _types(table: Table) -> dict[str, Any]:
+    return {name: column.dtype for name, column in table.columns.items()}
+
+
+CODE_SCHEMAS: dict[str, dict[str, Any]] = {
+    "code_curves": _types(CURVES),
+    "code_summaries": _types(CURVE_SUMMARIES),
+    "code_contrasts": _types(CURVE_CONTRASTS),
+    "code_fits": _types(CURVE_FITS),
+    "code_extractions": {
+        **_CELL,
+        "prompts": pl.Int64,
+        "draws": pl.Int64,
+        **dict.fromkeys(PROGRAM_STATUSES, pl.Int64),
+        **{f"{status}_share": pl.Float64 for status in PROGRAM_STATUSES},
+        **dict.fromkeys(_COUNTED, pl.Int64),
+    },
+    "code_draws": {
+        **_CELL,
+        **{name: kind for name, kind in SCHEMAS["draw_counts"].items() if name not in _CELL},
+    },
+    "code_augmentations": {
+        "study": pl.String,
+        "set": pl.String,
+        "augmentation": pl.String,
+        "method": pl.String,
+        "rate": pl.String,
+        "texts": pl.Int64,
+        "nominal": pl.Float64,
+        "mean_realised": pl.Float64,
+        "min_realised": pl.Float64,
+        "max_realised": pl.Float64,
+        "mean_bleu": pl.Float64,
+        "eligible": pl.Int64,
+        "replaceable": pl.Int64,
+        "replaceable_share": pl.Float64,
+        "asked": pl.Int64,
+        "edited": pl.Int64,
+        "repeated": pl.Int64,
+    },
+    "code_paraphrases": {
+        "study": pl.String,
+        "set": pl.String,
+        "degree": pl.String,
+        "band": pl.String,
+        "flags": pl.String,
+        "paraphrases": pl.Int64,
+        "used": pl.Int64,
+        "mean_bleu": pl.Float64,
+        "mean_similarity": pl.Float64,
+    },
+}
+"""Columns of each CSV file of the studies of code. In `code_paraphrases`, `band` is null where
+there is no text to score."""
+
+
+def _labelled(frame: pl.DataFrame, **labels: str) -> pl.DataFrame:
+    return frame.with_columns(pl.lit(value, pl.String).alias(key) for key, value in labels.items())
+
+
+def _shaped(frames: Iterable[pl.DataFrame], name: str) -> pl.DataFrame:
+    """Join frames of the same columns in the order of the CSV file."""
+    schema = CODE_SCHEMAS[name]
+    parts = [each.select(pl.col(key).cast(kind) for key, kind in schema.items()) for each in frames]
+    return pl.concat([pl.DataFrame(schema=schema), *parts])
+
+
+def _name_cells(cells: pl.DataFrame) -> pl.DataFrame:
+    names = [cell_name(*row) for row in cells.select("temperature", "top_p", "augmentation").rows()]
+    return cells.with_columns(pl.Series("cell", names, dtype=pl.String))
+
+
+def count_programs(extractions: pl.DataFrame) -> pl.DataFrame:
+    """Add up what the replies of each cell hold, in the order of the rows.
+
+    extractions: rows of an EXTRACTIONS table. Shares are of the draws; null where there is none.
+    """
+    draws = pl.col("draws").sum()
+    sums = (*PROGRAM_STATUSES, *_COUNTED)
+    counted = extractions.group_by("temperature", "top_p", *_ASKED_IN, maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("prompts"),
+        draws.cast(pl.Int64),
+        *(pl.col(name).cast(pl.Int64).sum() for name in sums),
+        *(
+            pl.when(draws > 0).then(pl.col(status).sum() / draws).alias(f"{status}_share")
+            for status in PROGRAM_STATUSES
+        ),
+    )
+    return _name_cells(counted)
+
+
+def count_code_draws(counts: pl.DataFrame) -> pl.DataFrame:
+    """Add up the draws of each cell: those of `count_draws` for each augmentation.
+
+    counts: rows of a COUNTS table of a study of code.
+    """
+    parts = counts.partition_by([*_ASKED_IN], maintain_order=True, as_dict=True)
+    counted = [
+        _labelled(count_draws(part), **dict(zip(_ASKED_IN, map(str, key), strict=True)))
+        for key, part in parts.items()
+    ]
+    return _name_cells(pl.concat(counted)) if counted else pl.DataFrame()
+
+
+def summarise_augmentations(augmentations: pl.DataFrame) -> pl.DataFrame:
+    """Say how far prompts were changed: a row a set and augmentation, in the order of the rows.
+
+    augmentations: rows of an AUGMENTATIONS table. `nominal` is null for paraphrases, whose rate is
+    a band; `replaceable_share` is of the eligible units; `repeated` counts texts that another
+    variant has too, which are not drawn.
+    """
+    eligible = pl.col("eligible").sum()
+    return (
+        augmentations.group_by("set", *_ASKED_IN, maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("texts"),
+            pl.col("realised").mean().alias("mean_realised"),
+            pl.col("realised").min().alias("min_realised"),
+            pl.col("realised").max().alias("max_realised"),
+            pl.col("bleu").mean().alias("mean_bleu"),
+            *(
+                pl.when(pl.col(name).count() > 0)
+                .then(pl.col(name).cast(pl.Int64).sum())
+                .alias(name)
+                for name in ("eligible", "replaceable", "asked", "edited")
+            ),
+            pl.when(eligible > 0)
+            .then(pl.col("replaceable").sum() / eligible)
+            .alias("replaceable_share"),
+            pl.col("repeated").cast(pl.Int64).sum(),
+        )
+        .with_columns(
+            pl.when(pl.col("method") != PARAPHRASE)
+            .then(pl.col("rate").cast(pl.Float64, strict=False))
+            .alias("nominal")
+        )
+    )
+
+
+def count_paraphrases(paraphrases: pl.DataFrame) -> pl.DataFrame:
+    """Count paraphrases by set, degree asked for, band and flags, and how many of them are used.
+
+    paraphrases: rows of a PARAPHRASES table.
+    """
+    return (
+        paraphrases.with_columns(
+            pl.col("task").str.split("/").list.first().alias("set"),
+            pl.when(pl.col("flags") == "")
+            .then(pl.lit(NO_FLAG))
+            .otherwise(pl.col("flags"))
+            .alias("flags"),
+        )
+        .group_by("set", "degree", "band", "flags", maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("paraphrases"),
+            pl.col("used").cast(pl.Int64).sum(),
+            pl.col("bleu").mean().alias("mean_bleu"),
+            pl.col("similarity").mean().alias("mean_similarity"),
+        )
+    )
+
+
+def _with_study(path: Path, frame: pl.DataFrame, *, model: bool = True) -> pl.DataFrame:
+    metadata = read_metadata(path)
+    labels = {name: str(metadata[name]) for name in (("study", "model") if model else ("study",))}
+    return _labelled(frame, **labels)
+
+
+def collect_code_tables(
+    curves: Sequence[Path],
+    summaries: Sequence[Path],
+    contrasts: Sequence[Path],
+    fits: Sequence[Path],
+    extractions: Sequence[Path],
+    counts: Sequence[Path],
+    augmentations: Sequence[Path],
+    paraphrases: Sequence[Path] = (),
+) -> dict[str, pl.DataFrame]:
+    """Read the stages' tables of all studies of code, and make the page's tables of them.
+
+    Rows keep the order of the files. Returns every table of `CODE_SCHEMAS`.
+    """
+    made = {
+        "code_curves": [read_table(path, CURVES) for path in curves],
+        "code_summaries": [read_table(path, CURVE_SUMMARIES) for path in summaries],
+        "code_contrasts": [read_table(path, CURVE_CONTRASTS) for path in contrasts],
+        "code_fits": [read_table(path, CURVE_FITS) for path in fits],
+        "code_extractions": [
+            _with_study(path, count_programs(read_table(path, EXTRACTIONS))) for path in extractions
+        ],
+        "code_draws": [
+            _with_study(path, counted)
+            for path in counts
+            if (counted := count_code_draws(read_table(path, COUNTS))).height
+        ],
+        "code_augmentations": [
+            _with_study(path, summarise_augmentations(read_table(path, AUGMENTATIONS)), model=False)
+            for path in augmentations
+        ],
+        "code_paraphrases": [
+            _with_study(path, count_paraphrases(read_table(path, PARAPHRASES)), model=False)
+            for path in paraphrases
+        ],
+    }
+    return {name: _shaped(frames, name) for name, frames in made.items()}
