@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from sys import intern
 
 import numpy as np
 import tree_sitter
@@ -51,7 +52,7 @@ def tree_from_parents(
 
     def close() -> None:
         node, first = open_nodes.pop()
-        postorder.append(labels[node])
+        postorder.append(intern(labels[node]))  # else each node would hold a text of its own
         leftmost.append(first)
 
     for node, parent in enumerate(parents):
