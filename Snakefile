@@ -57,6 +57,11 @@ rule all:
         rules.tables.input,
         expand(rules.adjust.input, study=GROUP_STUDIES),
         expand(rules.embed.output, **MEASUREMENTS),
+        expand(
+            [*rules.tsed.output, *rules.code_cosine.output, *rules.embed_programs.output],
+            **{**MEASUREMENTS, "study": CODE_STUDIES},
+        ),
+        rules.code_tables.input if CODE_STUDIES else [],
         EVERY_DRAWS,
 
 

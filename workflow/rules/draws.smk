@@ -6,7 +6,8 @@ OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
                  (in a study of code, cell is {setting}/{augmentation})
                  {RESULTS}/counts/{study}/{model}.parquet
 
-The journals beside the cells are no outputs: Snakemake never deletes them.
+The journals beside the cells are no outputs: Snakemake never deletes them. Nor is
+{RESULTS}/spending/{model}.jsonl, which says what an endpoint has cost.
 """
 
 from llm_variability.config import top_p_descending
@@ -49,6 +50,7 @@ rule generate:
         max_new_tokens=lookup(dpath="studies/{study}/max_new_tokens", within=config),
         seed=settings.seed,
         engine_log=f"{RESULTS}/logs/engines/{{model}}.log",
+        ledger=f"{RESULTS}/spending/{{model}}.jsonl",
         version=DRAWS_VERSION,
     shell:
         """
@@ -64,6 +66,7 @@ rule generate:
             --max-new-tokens {params.max_new_tokens:q} \
             --seed {params.seed:q} \
             --engine-log {params.engine_log:q} \
+            --ledger {params.ledger:q} \
             --output {output:q}
         """
 

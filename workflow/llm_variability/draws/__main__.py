@@ -51,7 +51,7 @@ def generate(arguments: argparse.Namespace) -> None:
     identity = cell.identity()
     name = f"{arguments.output.stem}.{fingerprint(identity)}.jsonl"
     with Journal(arguments.output.with_name("journals") / name) as journal:
-        draw_cell(cell, journal, arguments.engine_log)
+        draw_cell(cell, journal, arguments.engine_log, ledger=arguments.ledger)
         content = read_journal(journal.path)
         columns = Design.from_json(stimuli["design"]).columns
         metadata = {
@@ -98,6 +98,7 @@ def main() -> None:
     step.add_argument("--max-new-tokens", required=True, type=int)
     step.add_argument("--seed", required=True, type=int, help="seed of the study")
     step.add_argument("--engine-log", required=True, type=Path)
+    step.add_argument("--ledger", type=Path, help="what the model's endpoint has cost")
     step.add_argument("--output", required=True, type=Path)
     step = steps.add_parser("count")
     step.set_defaults(run=count)
