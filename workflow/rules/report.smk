@@ -11,6 +11,11 @@ REQUIRED INPUTS: {RESULTS}/fits/{study}/{model}/{encoder}.parquet
                  {RESULTS}/models/{model}.json, {RESULTS}/encoders/{encoder}.json
                  {RESULTS}/config.yaml
                  resources/calibration/calibration.csv, if it is there
+                 of studies of code:
+                 {RESULTS}/curves/{study}/{curves,summaries,contrasts,fits}.parquet
+                 {RESULTS}/{extractions,counts,programs}/{study}/{model}.parquet
+                 {RESULTS}/augmentations/{study}.parquet
+                 {RESULTS}/paraphrases/{study}.parquet, if prompts are reworded
 OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{view}.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{model}/{encoder}-cosine.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{encoder}-{view}-signals.{svg,png,pdf}
@@ -18,7 +23,9 @@ OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{view}.{svg,png,pdf
                  {RESULTS}/figures/{study}/{encoder}-text-marginal-trend.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{encoder}-cosine.{svg,png,pdf}
                  {RESULTS}/figures/{study}/output_length.{svg,png,pdf}
-                 {RESULTS}/tables/*.csv (the tables of report.schemas)
+                 {RESULTS}/figures/{study}/code-{figure}.{svg,png,pdf}
+                 {RESULTS}/figures/{study}/{model}/code-{measure}-{heatmap}.{svg,png,pdf}
+                 {RESULTS}/tables/*.csv (the tables of report.schemas and report.code_schemas)
                  {RESULTS}/report.html
                  (tests and views: report.level_tests)
 
@@ -29,6 +36,8 @@ results folder), ENVIRONMENT (the conda YAML of the environment).
 import re
 
 from llm_variability.report import VERSION as REPORT_VERSION
+from llm_variability.report.code_names import list_code_figures, list_code_heatmaps
+from llm_variability.report.code_schemas import CODE_SCHEMAS
 from llm_variability.report.level_tests import (
     MARGINAL_ESTIMATES,
     MARGINAL_VIEWS,
@@ -398,6 +407,170 @@ rule tables:
         " --outdir {params.folder:q}"
 
 
+CODE_FIGURE = f"{RESULTS}/figures/{{study}}/code"
+CODE_MEASURES = [*settings.similarity.variants, *settings.encoders]
+CODE_FIGURES, PARAPHRASED_FIGURES = (
+    {
+        each.ending: report(
+            f"{CODE_FIGURE}-{each.ending}.svg",
+            caption=f"../report/{each.caption}.rst",
+            category="Sensitivity of code",
+            subcategory="{study}",
+            labels={"figure": each.label, "measure": each.measure, "model": "all"},
+        )
+        for each in list_code_figures(CODE_MEASURES, paraphrased)
+    }
+    for paraphrased in (False, True)
+)
+# The ending of a heatmap's file, its model's folder before it.
+CODE_HEATMAPS = {
+    f"{model}/code-{each.ending}": report(
+        f"{RESULTS}/figures/{{study}}/{model}/code-{each.ending}.svg",
+        caption=f"../report/{each.caption}.rst",
+        category="Sensitivity of code",
+        subcategory="{study}",
+        labels={"figure": each.label, "measure": each.measure, "model": model},
+    )
+    for model in settings.models
+    for each in list_code_heatmaps(CODE_MEASURES)
+}
+# With one setting there is nothing to lay out over temperature and top-p.
+GRIDDED = [
+    study
+    for study in CODE_STUDIES
+    if len((settings.studies[study].grid or settings.grid).cells()) > 1
+]
+
+
+# All figures over all models of a study come of one job, since starting one takes longer.
+rule code_figures:
+    input:
+        curves=f"{RESULTS}/curves/{{study}}/curves.parquet",
+        paraphrases=[],
+    output:
+        svg=[*CODE_FIGURES.values()],
+        others=[
+            f"{CODE_FIGURE}-{ending}.{suffix}"
+            for ending in CODE_FIGURES
+            for suffix in ("png", "pdf")
+        ],
+    log:
+        f"{RESULTS}/logs/report/code_figures/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/report/code_figures/{{study}}.tsv"
+    wildcard_constraints:
+        study="|".join(re.escape(each) for each in CODE_STUDIES if each not in PARAPHRASED)
+        or "(?!)",
+    conda:
+        ENVIRONMENT
+    params:
+        stem=CODE_FIGURE,
+        version=REPORT_VERSION,
+    shell:
+        "python -m llm_variability.report"
+        " --log {log:q}"
+        " code-figures"
+        " --curves {input.curves:q}"
+        " --paraphrases {input.paraphrases:q}"
+        " --stem {params.stem:q}"
+
+
+use rule code_figures as code_figures_paraphrased with:
+    input:
+        curves=f"{RESULTS}/curves/{{study}}/curves.parquet",
+        paraphrases=f"{RESULTS}/paraphrases/{{study}}.parquet",
+    output:
+        svg=[*PARAPHRASED_FIGURES.values()],
+        others=[
+            f"{CODE_FIGURE}-{ending}.{suffix}"
+            for ending in PARAPHRASED_FIGURES
+            for suffix in ("png", "pdf")
+        ],
+    wildcard_constraints:
+        study="|".join(map(re.escape, PARAPHRASED)) or "(?!)",
+
+
+rule code_heatmaps:
+    input:
+        curves=f"{RESULTS}/curves/{{study}}/curves.parquet",
+        summaries=f"{RESULTS}/curves/{{study}}/summaries.parquet",
+    output:
+        svg=[*CODE_HEATMAPS.values()],
+        others=[
+            f"{RESULTS}/figures/{{study}}/{ending}.{suffix}"
+            for ending in CODE_HEATMAPS
+            for suffix in ("png", "pdf")
+        ],
+    log:
+        f"{RESULTS}/logs/report/code_heatmaps/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/report/code_heatmaps/{{study}}.tsv"
+    wildcard_constraints:
+        study="|".join(map(re.escape, GRIDDED)) or "(?!)",
+    conda:
+        ENVIRONMENT
+    params:
+        stem=CODE_FIGURE,
+        version=REPORT_VERSION,
+    shell:
+        "python -m llm_variability.report"
+        " --log {log:q}"
+        " code-heatmaps"
+        " --curves {input.curves:q}"
+        " --summaries {input.summaries:q}"
+        " --stem {params.stem:q}"
+
+
+rule code_tables:
+    input:
+        **{
+            name: expand(f"{RESULTS}/curves/{{study}}/{name}.parquet", study=CODE_STUDIES)
+            for name in ("curves", "summaries", "contrasts", "fits")
+        },
+        **{
+            name: expand(
+                f"{RESULTS}/{name}/{{study}}/{{model}}.parquet",
+                study=CODE_STUDIES,
+                model=settings.models,
+            )
+            for name in ("extractions", "counts")
+        },
+        augmentations=expand(f"{RESULTS}/augmentations/{{study}}.parquet", study=CODE_STUDIES),
+        paraphrases=expand(f"{RESULTS}/paraphrases/{{study}}.parquet", study=PARAPHRASED),
+    output:
+        **{
+            name: report(
+                f"{RESULTS}/tables/{name}.csv",
+                caption=f"../report/{name}_table.rst",
+                category="Tables",
+                labels={"table": name.replace("_", ", ")},
+            )
+            for name in CODE_SCHEMAS
+        },
+    log:
+        f"{RESULTS}/logs/report/code_tables.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/report/code_tables.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        folder=subpath(output.code_curves, parent=True),
+        version=REPORT_VERSION,
+    shell:
+        "python -m llm_variability.report"
+        " --log {log:q}"
+        " code-tables"
+        " --curves {input.curves:q}"
+        " --summaries {input.summaries:q}"
+        " --contrasts {input.contrasts:q}"
+        " --fits {input.fits:q}"
+        " --extractions {input.extractions:q}"
+        " --counts {input.counts:q}"
+        " --augmentations {input.augmentations:q}"
+        " --paraphrases {input.paraphrases:q}"
+        " --outdir {params.folder:q}"
+
+
 rule report:
     input:
         tables=rules.tables.output,
@@ -425,6 +598,23 @@ rule report:
             for kind in kinds.values()
         ],
         lengths=expand(rules.output_length.output.svg, study=GROUP_STUDIES),
+        code_tables=rules.code_tables.output if CODE_STUDIES else [],
+        code_figures=[
+            f"{RESULTS}/figures/{study}/{ending}.svg"
+            for study in CODE_STUDIES
+            for ending in (
+                *(
+                    f"code-{each}"
+                    for each in (PARAPHRASED_FIGURES if study in PARAPHRASED else CODE_FIGURES)
+                ),
+                *(CODE_HEATMAPS if study in GRIDDED else ()),
+            )
+        ],
+        programs=expand(
+            f"{RESULTS}/programs/{{study}}/{{model}}.parquet",
+            study=CODE_STUDIES,
+            model=settings.models,
+        ),
         models=expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
         encoders=expand(f"{RESULTS}/encoders/{{encoder}}.json", encoder=settings.encoders),
         draws=expand(
@@ -433,7 +623,12 @@ rule report:
             model=settings.models,
             cell=CELLS[-1],
         ),
-        stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=GROUP_STUDIES),
+        code_draws=[
+            f"{RESULTS}/draws/{study}/{model}/{settings.cells(study)[0]}.parquet"
+            for study in CODE_STUDIES
+            for model in settings.models
+        ],
+        stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
         config=f"{RESULTS}/config.yaml",
         calibration=[CALIBRATION] if CALIBRATION.is_file() else [],
     output:
@@ -460,7 +655,10 @@ rule report:
         " --figures {input.heatmaps:q} {input.cosines:q}"
         " --study-figures {input.of_models:q} {input.lengths:q}"
         " --manifests {input.models:q} {input.encoders:q}"
-        " --draws {input.draws:q}"
+        " --code-tables {input.code_tables:q}"
+        " --code-figures {input.code_figures:q}"
+        " --programs {input.programs:q}"
+        " --draws {input.draws:q} {input.code_draws:q}"
         " --stimuli {input.stimuli:q}"
         " --config {input.config:q}"
         " {params.calibration} {input.calibration:q}"

@@ -228,11 +228,8 @@ def _make_tables(arguments: argparse.Namespace) -> None:
 
 
 def _make_code_figures(arguments: argparse.Namespace) -> None:
-    from llm_variability.report.code_figures import (
-        choose_setting,
-        draw_code_figure,
-        list_code_figures,
-    )
+    from llm_variability.report.code_figures import choose_setting, draw_code_figure
+    from llm_variability.report.code_names import list_code_figures
     from llm_variability.report.figures import save_figure
 
     curves, study = _read_curves(arguments.curves)
@@ -251,8 +248,8 @@ def _make_code_figures(arguments: argparse.Namespace) -> None:
 
 
 def _make_code_heatmaps(arguments: argparse.Namespace) -> None:
-    from llm_variability.report.code_figures import list_code_heatmaps
     from llm_variability.report.code_heatmap import draw_code_heatmap, find_limits
+    from llm_variability.report.code_names import list_code_heatmaps
     from llm_variability.report.figures import save_figure
 
     curves, study = _read_curves(arguments.curves)

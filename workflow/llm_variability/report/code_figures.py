@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -17,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from llm_variability.config import GREEDY, cell_name
 from llm_variability.config_code import BANDS, PARAPHRASE
+from llm_variability.report.code_names import BANDS_KIND, PARAPHRASES_KIND, CodeFigure
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.figures import INK, MUTED, RULE, draw_headings, figure_style
 from llm_variability.report.lines import draw_legend, line_style, longest_line
@@ -37,62 +37,6 @@ _RIGHT_OF_PANEL = 0.5
 _CEILING_DASHES = (0, (1, 1.2))
 _FLOOR_DASHES = (0, (5, 1.5, 1, 1.5))
 _REFERENCES = {"ceiling": _CEILING_DASHES, "floor": _FLOOR_DASHES}
-
-
-@dataclass(frozen=True)
-class CodeFigure:
-    """A figure of a study of code: its file's name after the stem, what it shows, its caption."""
-
-    ending: str
-    kind: str
-    measure: str
-    caption: str
-    label: str
-
-
-_OF_CURVES = {
-    "curves": ("code_curves", "by method"),
-    "curves-rescaled": ("code_curves", "by method, rescaled"),
-    "sets": ("code_sets", "by set"),
-    "sets-rescaled": ("code_sets", "by set, rescaled"),
-}
-_BANDS_KIND, _PARAPHRASES_KIND = "bands", "paraphrases"
-HEATMAP_KINDS = {
-    "auc": "mean height of the curve",
-    "half_life": "half-life",
-    "ceiling": "ceiling and floor",
-}
-
-
-def list_code_figures(measures: Sequence[str], paraphrased: bool) -> list[CodeFigure]:
-    """List the figures over all models of a study, whose files are STEM-ENDING.svg.
-
-    measures: all of the study, the primary one first. paraphrased: whether prompts were reworded.
-    """
-    figures = [
-        CodeFigure(f"{measure}-{kind}", kind, measure, caption, label)
-        for measure in measures
-        for kind, (caption, label) in _OF_CURVES.items()
-    ]
-    if not paraphrased:
-        return figures
-    return [
-        CodeFigure(_PARAPHRASES_KIND, _PARAPHRASES_KIND, "", "code_paraphrases", "paraphrases"),
-        *figures,
-        *(
-            CodeFigure(f"{each}-{_BANDS_KIND}", _BANDS_KIND, each, "code_bands", "by paraphrase")
-            for each in measures
-        ),
-    ]
-
-
-def list_code_heatmaps(measures: Sequence[str]) -> list[CodeFigure]:
-    """List the heatmaps of one model, whose files are MODEL/STEM-ENDING.svg."""
-    return [
-        CodeFigure(f"{measure}-{kind}", kind, measure, "code_heatmap", label)
-        for measure in measures
-        for kind, label in HEATMAP_KINDS.items()
-    ]
 
 
 def choose_setting(curves: pl.DataFrame) -> Setting | None:
@@ -479,9 +423,9 @@ def draw_code_figure(
     study: str,
 ) -> Figure:
     """Draw one of `list_code_figures`. Raises ValueError if it needs paraphrases and has none."""
-    if figure.kind == _BANDS_KIND:
+    if figure.kind == BANDS_KIND:
         return draw_bands(curves, models, figure.measure, setting)
-    if figure.kind == _PARAPHRASES_KIND:
+    if figure.kind == PARAPHRASES_KIND:
         if paraphrases is None:
             raise ValueError(f"study {study}: figure 1 needs the paraphrases; see --paraphrases")
         return draw_paraphrases(paraphrases, study)

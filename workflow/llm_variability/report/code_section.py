@@ -13,17 +13,19 @@ from llm_variability.report import code_statements as statements
 from llm_variability.report.alarms import MIN_PROGRAMS
 from llm_variability.report.code_alarms import describe_code_alarms
 from llm_variability.report.code_figures import (
-    HEATMAP_KINDS,
     choose_setting,
     describe_choice,
     describe_setting,
-    list_code_figures,
-    list_code_heatmaps,
     list_methods,
     list_sets,
     of_set,
 )
 from llm_variability.report.code_heatmap import arrange_panels
+from llm_variability.report.code_names import (
+    HEATMAP_KINDS,
+    list_code_figures,
+    list_code_heatmaps,
+)
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.pictures import Context, embed, relative
 from llm_variability.report.study_section import count_rows

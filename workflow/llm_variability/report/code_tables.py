@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from llm_variability.config import cell_name
 from llm_variability.config_code import PARAPHRASE
-from llm_variability.report.schemas import SCHEMAS
+from llm_variability.report.code_schemas import CODE_SCHEMAS, COUNTED
 from llm_variability.report.summaries import count_draws
-from llm_variability.tables import COUNTS, Table, read_metadata, read_table
+from llm_variability.tables import COUNTS, read_metadata, read_table
 from llm_variability.tables_code import (
     AUGMENTATIONS,
     CURVE_CONTRASTS,
@@ -24,76 +23,9 @@ from llm_variability.tables_code import (
     PROGRAM_STATUSES,
 )
 
-_CELL: dict[str, Any] = {
-    "study": pl.String,
-    "model": pl.String,
-    "cell": pl.String,
-    "temperature": pl.String,
-    "top_p": pl.String,
-    "augmentation": pl.String,
-    "method": pl.String,
-    "rate": pl.String,
-}
-_COUNTED = ("unclosed", "too_large", "distinct_programs", "lines")
 _ASKED_IN = ("augmentation", "method", "rate")
 NO_FLAG = "none"
 """Stands for the flags of a paraphrase that has none."""
-
-
-def _types(table: Table) -> dict[str, Any]:
-    return {name: column.dtype for name, column in table.columns.items()}
-
-
-CODE_SCHEMAS: dict[str, dict[str, Any]] = {
-    "code_curves": _types(CURVES),
-    "code_summaries": _types(CURVE_SUMMARIES),
-    "code_contrasts": _types(CURVE_CONTRASTS),
-    "code_fits": _types(CURVE_FITS),
-    "code_extractions": {
-        **_CELL,
-        "prompts": pl.Int64,
-        "draws": pl.Int64,
-        **dict.fromkeys(PROGRAM_STATUSES, pl.Int64),
-        **{f"{status}_share": pl.Float64 for status in PROGRAM_STATUSES},
-        **dict.fromkeys(_COUNTED, pl.Int64),
-    },
-    "code_draws": {
-        **_CELL,
-        **{name: kind for name, kind in SCHEMAS["draw_counts"].items() if name not in _CELL},
-    },
-    "code_augmentations": {
-        "study": pl.String,
-        "set": pl.String,
-        "augmentation": pl.String,
-        "method": pl.String,
-        "rate": pl.String,
-        "texts": pl.Int64,
-        "nominal": pl.Float64,
-        "mean_realised": pl.Float64,
-        "min_realised": pl.Float64,
-        "max_realised": pl.Float64,
-        "mean_bleu": pl.Float64,
-        "eligible": pl.Int64,
-        "replaceable": pl.Int64,
-        "replaceable_share": pl.Float64,
-        "asked": pl.Int64,
-        "edited": pl.Int64,
-        "repeated": pl.Int64,
-    },
-    "code_paraphrases": {
-        "study": pl.String,
-        "set": pl.String,
-        "degree": pl.String,
-        "band": pl.String,
-        "flags": pl.String,
-        "paraphrases": pl.Int64,
-        "used": pl.Int64,
-        "mean_bleu": pl.Float64,
-        "mean_similarity": pl.Float64,
-    },
-}
-"""Columns of each CSV file of the studies of code. In `code_paraphrases`, `band` is null where
-there is no text to score."""
 
 
 def _labelled(frame: pl.DataFrame, **labels: str) -> pl.DataFrame:
@@ -118,7 +50,7 @@ def count_programs(extractions: pl.DataFrame) -> pl.DataFrame:
     extractions: rows of an EXTRACTIONS table. Shares are of the draws; null where there is none.
     """
     draws = pl.col("draws").sum()
-    sums = (*PROGRAM_STATUSES, *_COUNTED)
+    sums = (*PROGRAM_STATUSES, *COUNTED)
     counted = extractions.group_by("temperature", "top_p", *_ASKED_IN, maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("prompts"),
         draws.cast(pl.Int64),

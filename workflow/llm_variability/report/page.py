@@ -15,12 +15,12 @@ import yaml
 from llm_variability.report import sections
 from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
 from llm_variability.report.code_alarms import FEW_TASKS
+from llm_variability.report.code_schemas import CODE_SCHEMAS
 from llm_variability.report.code_section import (
     build_code_study,
     link_documents,
     locate_code_figures,
 )
-from llm_variability.report.code_tables import CODE_SCHEMAS
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
