@@ -12,11 +12,9 @@ from llm_variability.augmentation.paraphrase import (
     INSTRUCTIONS,
     ask_for_paraphrase,
     find_band,
-    list_requests,
     measure_bleu,
     read_answer,
     score_paraphrase,
-    sort_into_bands,
 )
 
 ORIGINAL = "Write a function `add_up(rows)` that returns the sum of 12 rows, or None."
@@ -41,17 +39,6 @@ def test_the_text_stands_in_the_request_as_it_is(text: str, degree: str) -> None
     assert f"<request>\n{text}\n</request>" in ask_for_paraphrase(text, degree)
 
 
-def test_every_degree_temperature_and_variant_is_asked_for() -> None:
-    requests = list_requests(ORIGINAL, 2, ["0.7", "1.0"])
-    assert len(requests) == 3 * 2 * 2
-    assert {(each.degree, each.temperature, each.variant) for each in requests} == {
-        (degree, temperature, variant)
-        for degree in ("low", "medium", "high")
-        for temperature in ("0.7", "1.0")
-        for variant in (0, 1)
-    }
-
-
 # -------------------------------------------------------------------------------------- answers
 
 
@@ -68,6 +55,20 @@ def test_the_paraphrase_is_taken_out_of_the_answer(
     answer: str, text: str, flags: tuple[str, ...]
 ) -> None:
     assert read_answer(answer) == (text, flags)
+
+
+@pytest.mark.parametrize(
+    ("answer", "flags"),
+    [
+        ("Add it up and", ("untagged", "unclosed")),
+        ("<reworded>Add it", ("unclosed",)),
+        ("<reworded>Add it up.</reworded> I hope that", ()),
+    ],
+)
+def test_an_answer_that_was_cut_is_not_closed_unless_the_paraphrase_is(
+    answer: str, flags: tuple[str, ...]
+) -> None:
+    assert read_answer(answer, cut=True)[1] == flags
 
 
 # ----------------------------------------------------------------------------------------- BLEU
@@ -124,12 +125,6 @@ def test_bands_are_those_of_the_paper(bleu: float, band: str) -> None:
 def test_a_bleu_outside_0_to_1_is_refused(bleu: float) -> None:
     with pytest.raises(ValueError, match="BLEU"):
         find_band(bleu)
-
-
-def test_empty_bands_are_there() -> None:
-    same = score_paraphrase(told(ORIGINAL), ORIGINAL)
-    nothing = score_paraphrase("", ORIGINAL)
-    assert sort_into_bands([same, nothing]) == {"low": [same], "medium": [], "high": []}
 
 
 # ---------------------------------------------------------------------------------------- flags

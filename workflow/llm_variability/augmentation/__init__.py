@@ -9,3 +9,4 @@
 """
 
 VERSION = 1
+WORDNET_VERSION = 1

@@ -1,16 +1,14 @@
 """Paraphrases: what a model is asked, how its answer is read, scored and sorted into bands.
 
-Source: section III-C and figures 1 and 3 of the code paper. The model is called by the draws stage;
-here is only what needs none. Low BLEU means much other wording.
+Source: section III-C and figures 1 and 3 of the code paper. Here is what needs no model; the stage
+`paraphrases` writes the requests and scores what the draws stage got. Low BLEU means much other
+wording.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 BANDS = {"low": (0.5, 1.0), "medium": (0.2, 0.5), "high": (0.0, 0.2)}
 """Degree of diversity, and the BLEU (0 to 1) from which and below which it is meant; 1 is low."""
@@ -51,24 +49,16 @@ LENGTH_RATIO = 2.0
 FLAGS = {
     "empty": "nothing came",
     "untagged": "the answer has no <reworded>; all of it was taken",
-    "unclosed": "<reworded> is not closed: the answer may have been cut",
+    "unclosed": "<reworded> is not closed, or the answer was cut before it",
     "identical": "it is the original, white space and case aside",
     "lost": "a number or a name in code letters of the original is missing",
     "added": "it has a number or a name in code letters that the original has not",
     "code": "it has lines of code that the original has not: the request may have been fulfilled",
     "length": f"it is more than {LENGTH_RATIO:g} times as long or as short as the original",
     "dissimilar": "its semantic similarity is below the least that is wanted",
+    "repeated": "one of the same task that is used has the same words, white space and case aside",
 }
 """What may be wrong with a paraphrase. A flagged one is kept and counted, never dropped unseen."""
-
-
-class ParaphraseRequest(NamedTuple):
-    """One request to the model that paraphrases: for a degree, a variant and a temperature."""
-
-    degree: str
-    variant: int
-    temperature: str
-    prompt: str
 
 
 @dataclass(frozen=True)
@@ -92,26 +82,16 @@ def ask_for_paraphrase(text: str, degree: str) -> str:
     return _REQUEST.format(degree=INSTRUCTIONS[degree], text=text)
 
 
-def list_requests(
-    text: str, variants: int, temperatures: Sequence[str], degrees: Iterable[str] = INSTRUCTIONS
-) -> list[ParaphraseRequest]:
-    """List the requests for one text: every degree x temperature x variant (from 0)."""
-    return [
-        ParaphraseRequest(degree, variant, temperature, ask_for_paraphrase(text, degree))
-        for degree, temperature, variant in itertools.product(
-            degrees, temperatures, range(variants)
-        )
-    ]
-
-
-def read_answer(answer: str) -> tuple[str, tuple[str, ...]]:
+def read_answer(answer: str, cut: bool = False) -> tuple[str, tuple[str, ...]]:
     """Take the paraphrase out of a model's answer, reasoning already left out.
 
-    Returns the text, without white space around it, and flags: `untagged` or `unclosed`.
+    cut: the answer ended at the most tokens that were allowed, not by itself.
+    Returns the text, without white space around it, and flags: `untagged` or `unclosed`, both for
+    an answer without tags that was cut.
     """
     found = _ANSWER.search(answer)
     if found is None:
-        return answer.strip(), ("untagged",)
+        return answer.strip(), ("untagged", "unclosed") if cut else ("untagged",)
     return found[1].strip(), () if found[0].endswith("</reworded>") else ("unclosed",)
 
 
@@ -125,6 +105,11 @@ def measure_bleu(paraphrase: str, original: str) -> float:
 
     score = BLEU(effective_order=True).sentence_score(paraphrase, [original]).score
     return min(max(score / 100, 0.0), 1.0)
+
+
+def fold_words(text: str) -> str:
+    """Write a text in small letters with single blanks, so that its words can be compared."""
+    return " ".join(text.casefold().split())
 
 
 def find_band(bleu: float) -> str:
@@ -152,7 +137,7 @@ def _find_flags(
         return {"empty"}
     ratio = len(text) / len(original) if original else 1.0
     told = {
-        "identical": text.casefold().split() == original.casefold().split(),
+        "identical": fold_words(text) == fold_words(original),
         "lost": _lacks(text, _names(original)),
         "added": _lacks(original, _names(text)),
         "code": len(_CODE.findall(text)) > len(_CODE.findall(original)),
@@ -167,13 +152,15 @@ def score_paraphrase(
     original: str,
     similarity: float | None = None,
     least_similarity: float | None = None,
+    cut: bool = False,
 ) -> Paraphrase:
-    """Read, score and flag a model's answer.
+    """Read, score and flag a model's answer; `repeated` takes knowing the others and is not told.
 
     similarity: of the text that `read_answer` gives and the original, from an encoder's cosine or
     BERTScore. least_similarity: below it the paraphrase is flagged; None flags none.
+    cut: see `read_answer`.
     """
-    text, flags = read_answer(answer)
+    text, flags = read_answer(answer, cut)
     told = {*flags, *_find_flags(text, original, similarity, least_similarity)}
     bleu = measure_bleu(text, original) if text else 0.0
     return Paraphrase(
@@ -183,12 +170,3 @@ def score_paraphrase(
         similarity=similarity,
         flags=tuple(flag for flag in FLAGS if flag in told),
     )
-
-
-def sort_into_bands(paraphrases: Iterable[Paraphrase]) -> dict[str, list[Paraphrase]]:
-    """Sort paraphrases into the bands, the empty ones kept; those without text are in none."""
-    sorted_: dict[str, list[Paraphrase]] = {band: [] for band in BANDS}
-    for each in paraphrases:
-        if each.band is not None:
-            sorted_[each.band].append(each)
-    return sorted_

@@ -13,12 +13,12 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,8 @@ from llm_variability.similarity import EMBED_VERSION
 from llm_variability.tables import EMBEDDINGS, TableError, read_table, write_table
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 CHUNK = 4096
 """Texts between two writes to the store."""
@@ -116,6 +118,11 @@ class SentenceEncoder:
     def __init__(self, folder: str, settings: Encoder) -> None:
         self._folder, self._settings = folder, settings
 
+    @property
+    def folder(self) -> str:
+        """The folder with its weights."""
+        return self._folder
+
     @cached_property
     def device(self) -> str:
         """The device it runs on: as configured, or a GPU where torch sees one."""
@@ -153,13 +160,43 @@ class SentenceEncoder:
         batches of its own, which wastes less than all cores in step on one. Raises ConfigError for
         an encoder that cannot be loaded or gives a vector that is not finite, or is zero.
         """
-        import torch
-
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         lengths = self.count_tokens(texts) if tokens is None else tokens
         lengths = lengths if self.longest is None else np.minimum(lengths, self.longest)
         batches = batch_by_length(lengths, self._settings.batch_tokens or BATCH_TOKENS[self.device])
+        vectors = np.concatenate(self._spread(self._forward, texts, batches, self._prompt))
+        rows = np.empty_like(vectors)
+        rows[np.concatenate(batches)] = vectors
+        return self._to_unit_length(rows, texts)
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Embed each text's tokens in their context: (tokens, d) float32 rows of unit length.
+
+        From the last layer of the encoder's transformer, before pooling. Left out: tokens that
+        begin, end or part texts, and what the encoder cuts off. No prompt is put before a text.
+        Raises ConfigError for an encoder that cannot be loaded or embeds no tokens.
+        """
+        lengths = np.minimum(self.count_tokens(texts), self.longest or np.inf).astype(np.int64)
+        batches = batch_by_length(lengths, self._settings.batch_tokens or BATCH_TOKENS[self.device])
+        found: list[np.ndarray] = [np.zeros((0, 0), dtype=np.float32)] * len(texts)
+        for batch, part in zip(
+            batches, self._spread(self._forward_tokens, texts, batches, None), strict=True
+        ):
+            for row, vectors in zip(batch, part, strict=True):
+                found[row] = vectors
+        return found
+
+    def _spread(
+        self,
+        forward: Callable[[dict[str, Any]], Result],
+        texts: Sequence[str],
+        batches: Sequence[np.ndarray],
+        prompt: str | None,
+    ) -> list[Result]:
+        """Tokenize each batch and hand it to `forward`; on a CPU each core takes batches."""
+        import torch
+
         cores = torch.get_num_threads()
         workers = ThreadPoolExecutor(
             cores if self.device == "cpu" else 1, initializer=torch.set_num_threads, initargs=(1,)
@@ -167,31 +204,48 @@ class SentenceEncoder:
         try:
             # Tokenizers are not for two threads at once, so this thread alone uses it.
             parts = [
-                workers.submit(self._forward, self._tokenize([texts[row] for row in batch]))
+                workers.submit(
+                    forward, self._model.preprocess([texts[row] for row in batch], prompt=prompt)
+                )
                 for batch in batches
             ]
-            vectors = np.concatenate([part.result() for part in parts])
+            return [part.result() for part in parts]
         finally:
             workers.shutdown(cancel_futures=True)
             torch.set_num_threads(cores)
-        rows = np.empty_like(vectors)
-        rows[np.concatenate(batches)] = vectors
-        return self._to_unit_length(rows, texts)
 
-    def _tokenize(self, texts: list[str]) -> dict[str, Any]:
-        features: dict[str, Any] = self._model.preprocess(texts, prompt=self._prompt)
-        return features
+    def _place(self, features: dict[str, Any]) -> dict[str, Any]:
+        import torch
+
+        return {
+            name: value.to(self.device) if isinstance(value, torch.Tensor) else value
+            for name, value in features.items()
+        }
 
     def _forward(self, features: dict[str, Any]) -> np.ndarray:
         import torch
 
         with torch.inference_mode():
-            placed = {
-                name: value.to(self.device) if isinstance(value, torch.Tensor) else value
-                for name, value in features.items()
-            }
-            vectors = self._model(placed)["sentence_embedding"][:, : self._model.truncate_dim]
+            embedded = self._model(self._place(features))
+            vectors = embedded["sentence_embedding"][:, : self._model.truncate_dim]
             return np.asarray(vectors.float().cpu().numpy())
+
+    def _forward_tokens(self, features: dict[str, Any]) -> list[np.ndarray]:
+        import torch
+
+        tokenizer = self._model.tokenizer
+        special = [
+            getattr(tokenizer, f"{name}_token_id", None) for name in ("cls", "sep", "bos", "eos")
+        ]
+        with torch.inference_mode():
+            embedded = self._model[0](self._place(features)).get("token_embeddings")
+            if embedded is None:
+                raise ConfigError(f"{self._folder}: the encoder embeds no tokens, only whole texts")
+            units = torch.nn.functional.normalize(embedded.float(), dim=-1).cpu().numpy()
+        tokens = features["input_ids"].cpu().numpy()
+        kept = features["attention_mask"].cpu().numpy().astype(bool)
+        kept &= ~np.isin(tokens, [each for each in special if each is not None])
+        return [rows[keep] for rows, keep in zip(units, kept, strict=True)]
 
     def _to_unit_length(self, vectors: np.ndarray, texts: Sequence[str]) -> np.ndarray:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
