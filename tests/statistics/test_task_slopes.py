@@ -373,6 +373,33 @@ def test_slopes_alike_and_intercepts_not_give_a_correlation_of_one_or_no_slope_v
     assert fit.correlation is None or abs(fit.correlation) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("inside", [1e-1, 1e-2, 1e-3, 3e-3])
+def test_a_maximum_just_inside_the_boundary_is_not_moved_onto_it(inside) -> None:
+    """Tasks' lines and residuals made so that the relative factor found has to be the one chosen.
+
+    In a balanced study with standardised rates the optimum is known: the lines' covariance less
+    what a line errs by (test of the two-stage analysis).
+    """
+    rng = np.random.default_rng(13)
+    rates = stats.zscore([0, 1, 2, 3, 4])
+    design = np.column_stack([np.ones(5), rates])
+    factor = np.array([[2, 0], [0.4, inside]]) / np.sqrt(5)
+    lines = rng.normal(size=(8, 2))
+    lines -= lines.mean(axis=0)
+    lines = lines @ np.linalg.inv(np.linalg.cholesky(np.cov(lines.T))).T
+    lines = lines @ np.linalg.cholesky(factor @ factor.T + np.eye(2) / 5).T
+    left = rng.normal(size=(8, 5))
+    left -= left @ design @ design.T / 5
+    left *= np.sqrt(8 * 3 / (left**2).sum())
+    y = (lines @ design.T + left).ravel()
+    profile = SlopeProfile(group(y, np.tile(design, (8, 1)), np.repeat(np.arange(8), 5)))
+
+    theta = find_maximum(profile, BOTH)
+
+    assert is_maximum(profile, theta, BOTH)
+    np.testing.assert_allclose(theta, [2, 0.4, inside], rtol=1e-5, atol=2e-6)
+
+
 def test_a_saddle_is_no_maximum() -> None:
     """At theta 0 the derivative by theta is 0 whatever the data say; the condition sees it."""
     profile = SlopeProfile(group(*simulate_uneven(9)))

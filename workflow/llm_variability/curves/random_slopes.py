@@ -124,8 +124,8 @@ def find_maximum(profile: SlopeProfile, random: str) -> Floats:
 
     Every local minimum of a coarse grid over all magnitudes starts a trust-region Newton search
     with exact derivatives, and the lowest end counts. theta[2] = 0 (a correlation of 1 or -1) and
-    theta = 0 are tried for themselves wherever the search ends near them, and kept unless the
-    deviance rises by more than 1e-8.
+    theta = 0 are tried for themselves wherever the search ends near them, and kept where they are
+    a maximum and the deviance does not rise by more than 1e-8.
     """
     free = RANDOM[random]
     found = [_descend(profile, start, free) for start in _list_starts(profile, free)]
@@ -135,7 +135,8 @@ def find_maximum(profile: SlopeProfile, random: str) -> Floats:
             continue
         start = np.where(np.isin(np.arange(3), smaller), best, 0.0)
         reduced = _descend(profile, start, smaller) if smaller else np.zeros(3)
-        if _deviance(profile, reduced) <= _deviance(profile, best) + _LEAST_GAIN:
+        no_worse = _deviance(profile, reduced) <= _deviance(profile, best) + _LEAST_GAIN
+        if no_worse and is_maximum(profile, reduced, random):
             best = reduced
     return best
 
