@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from llm_variability.augmentation.paraphrase import ask_for_paraphrase, measure_bleu
-from llm_variability.config import ConfigError, Encoder
+from llm_variability.config import ConfigError, Encoder, Settings, validate
 from llm_variability.fetch.weights import find_in_package
 from llm_variability.paraphrases.requests import DESIGN, read_tasks, tabulate_requests
 from llm_variability.paraphrases.scores import gather_answers, measure_cosines, score_answers
@@ -121,6 +121,28 @@ def test_two_sets_with_one_text_are_told(tasks: Path) -> None:
     (tasks / "other.jsonl").write_text((tasks / "mine.jsonl").read_text())
     with pytest.raises(ConfigError, match=r"^tasks: mine/one and other/one have the same text"):
         read_tasks(tasks, {"mine": None, "other": None})
+
+
+@pytest.mark.parametrize(("tokens", "fits"), [(512, False), (511, True)])
+def test_a_paraphrase_longer_than_the_context_is_told(tokens: int, fits: bool) -> None:
+    study = {
+        "kind": "code",
+        "stimuli": "tasks",
+        "tasks": {"mine": None},
+        "paraphrase": {"model": "small", "max_new_tokens": tokens},
+    }
+    values = {
+        "models": {"small": {"package": "any", "max_model_len": 512}},
+        "encoders": {"encoder": {"package": PACKAGE}},
+        "grid": {"temperature": [0], "top_p": [1.0]},
+        "studies": {"code": study},
+    }
+    if fits:
+        validate(Settings, values, [("my.yaml", values)])
+        return
+    message = r"^my.yaml: studies.code.paraphrase.max_new_tokens: .* 512 tokens do not fit"
+    with pytest.raises(ConfigError, match=message):
+        validate(Settings, values, [("my.yaml", values)])
 
 
 # ------------------------------------------------------------------------------------- answers

@@ -687,6 +687,15 @@ class Settings(Section):
                 raise PydanticCustomError(
                     "source", f"{where}.model: {how.model!r} is no model. Allowed: {known}"
                 )
+            model = self.models[how.model]
+            longest = how.max_new_tokens + model.reasoning_tokens
+            if model.max_model_len is not None and longest >= model.max_model_len:
+                raise PydanticCustomError(
+                    "source",
+                    f"{where}.max_new_tokens: with the reasoning, {longest} tokens do not fit"
+                    f" models.{how.model}.max_model_len = {model.max_model_len}, which holds the"
+                    " request too. Allowed: fewer than that",
+                )
             if how.bertscore is not None and how.bertscore not in self.encoders:
                 known = ", ".join(self.encoders)
                 raise PydanticCustomError(
