@@ -610,6 +610,11 @@ def test_a_key_that_comes_back_in_any_place_is_hidden(
     assert "hunter2" not in repr(told) + caplog.text + written
 
 
+def test_a_placeholder_for_a_key_changes_no_answer(chat: ChatServer) -> None:
+    chat.reply = lambda body, attempt: completion("if queue is EMPTY: return")
+    assert draw_from(chat, key="EMPTY")[0][0].raw == "if queue is EMPTY: return"
+
+
 def test_a_server_is_shown_without_its_key() -> None:
     assert "hunter2" not in repr(Server("http://h/v1", "m", key=KEY))
 

@@ -26,6 +26,7 @@ _FIELD_CODES = {
 }
 _UNKNOWN_FIELD = ("extra_forbidden", "Unrecognized request argument")
 _LONGEST_TOLD = 500
+_SHORTEST_SECRET = 12
 _MOST_TOKENS = 2**31 - 1
 
 FILTERED = "the endpoint's content filter stopped the answer (finish_reason content_filter)"
@@ -210,7 +211,9 @@ def _text(value: Any, secret: str | None = None) -> str | None:
         raise TypeError("not a text")
     # Half a surrogate pair, as a cut token can leave it, is no text that UTF-8 can carry.
     clean = value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return hide(clean, secret) if clean else clean
+    # A short key is a placeholder such as EMPTY, and a word that an answer may well have.
+    is_secret = secret is not None and len(secret) >= _SHORTEST_SECRET
+    return hide(clean, secret) if clean and is_secret else clean
 
 
 def read_completion(order: Order, content: bytes | str, secret: str | None = None) -> Draw:
@@ -226,7 +229,7 @@ def read_completion(order: Order, content: bytes | str, secret: str | None = Non
         usage = loaded["usage"] if isinstance(loaded.get("usage"), Mapping) else {}
         message = choice["message"] if order.tokens is None else {"content": choice["text"]}
         said = message.get("content")
-        finish = _text(choice.get("finish_reason"))
+        finish = _text(choice.get("finish_reason"), secret)
         return Draw(
             order.prompt_id,
             order.replicate,
