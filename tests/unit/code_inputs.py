@@ -42,7 +42,7 @@ EXACT = ("keyboard", "synonym")
 BAND_HEIGHTS = {"low": 0.8, "medium": None, "high": 0.5}
 """Rescaled similarity in each band; nobody wrote a paraphrase of the medium one."""
 CEILING, FLOOR = 0.9, 0.3
-MEASURES = ("tsed", "tsed-published", "encoder-a")
+MEASURES = ("tsed", "encoder-a")
 SETTINGS: tuple[tuple[str, str | None], ...] = (
     ("0", None),
     ("0.5", "0.8"),
@@ -501,11 +501,13 @@ def _counted(folder: Path, studies: Sequence[str]) -> list[Path]:
     ]
 
 
-def make_code_page(folder: Path) -> Path:
-    """Run every command over a folder with studies of code alone; returns the page."""
+def make_code_page(folder: Path, arguments: Sequence[str]) -> Path:
+    """Make the page of a folder with studies of code alone.
+
+    arguments: as `make_code_report` gives them. Returns the page.
+    """
     from llm_variability.report.__main__ import main
 
-    arguments = make_code_report(folder)
     main(["tables", "--outdir", str(folder / "tables")])
     main(
         ["page", *arguments]

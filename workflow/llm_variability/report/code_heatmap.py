@@ -174,7 +174,8 @@ def draw_code_heatmap(
     rate reached is marked.
     """
     panels = arrange_panels(curves, summaries, model, measure, kind)
-    settings = {setting for _, cells in panels for setting in cells}
+    of_model = curves.filter(pl.col("model") == model, pl.col("measure") == measure)
+    settings = set(of_model.select("temperature", "top_p").rows())
     temperatures = sorted({temperature for temperature, _ in settings}, key=float)
     top_ps = sorted({top_p for _, top_p in settings if top_p}, key=float) or ["any"]
     title, unit = _WORDS[kind]
