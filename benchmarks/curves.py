@@ -5,10 +5,10 @@
 
 `size` draws studies of two models of N tasks, and of a set of N tasks and one of 20, whose curves
 have the same population: each task has a ceiling, a floor and a rate of decay of its own (skewed),
-and every mean the noise of five draws. Steep curves end at the floor, flat ones at 0.4 of the way
+and every mean the noise of five draws. Steep curves end at the floor, flat ones at 0.3 of the way
 to the ceiling. It prints, for each summary and N, the percentage of studies in which the difference
-has p < 0.05 under the test in use (t with the jackknife's standard error) and under what it was chosen
-from: t with the bootstrap's standard error, and the expanded percentile interval. Then the
+has p < 0.05 under the test in use and under those it was chosen from: t with the standard error of
+the jackknife or of the bootstrap, and the expanded percentile interval. Then the
 percentage of 95% intervals of one curve's summary, expanded and plain percentile, that hold the
 truth.
 
@@ -23,13 +23,17 @@ import time
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtr
 
-from llm_variability.curves.contrasts import Curves, find_lines, tabulate_contrasts
+from llm_variability.curves.contrasts import (
+    Curves,
+    find_lines,
+    jackknife_difference,
+    tabulate_contrasts,
+)
 from llm_variability.curves.points import CEILING, FLOOR, Panel, Point
-from llm_variability.curves.resampling import draw_weights, expanded_tail
+from llm_variability.curves.resampling import bootstrap_test, draw_weights, expanded_tail
 from llm_variability.curves.tabulation import tabulate_curves
-from llm_variability.curves.traces import Tracer, summarise
+from llm_variability.curves.traces import Trace, Tracer, summarise
 from llm_variability.tables_code import SUMMARIES
 
 RATES = np.arange(1, 11) / 10
@@ -92,55 +96,64 @@ def find_truth(plateau: float) -> dict[str, float]:
     return {name: float(value[0]) for name, value in summarise((rates, heights), used).items()}
 
 
-def test_pair(panels: tuple[Panel, Panel], kind: str, seed: int) -> dict[tuple[str, str], float]:
-    """Give the p value of every summary's difference under every test."""
+def trace_panel(panel: Panel, seed: int) -> tuple[Trace, dict[str, np.ndarray]]:
+    """Give a panel's curve, and its summaries in bootstrap samples."""
+    tracer = Tracer(panel, "keyboard")
+    weights = draw_weights(panel.sets, seed, RESAMPLES)
+    samples = summarise(tracer.draw(weights), tracer.used)
+    return tracer.trace(samples["half_life"]), samples
+
+
+def test_pair(
+    panels: tuple[Panel, Panel],
+    traced: tuple[tuple[Trace, dict[str, np.ndarray]], ...],
+    kind: str,
+) -> dict[tuple[str, str], float | None]:
+    """Give the p value of every summary's difference under every test; None for no test."""
     names = ("same", "same") if kind == "model" else ("a", "b")
     curves = [
         Curves(
             panel.model if kind == "model" else "one",
             name,
-            {"keyboard": Tracer(panel, "keyboard").trace()},
+            {"keyboard": trace},
             find_lines(panel),
         )
-        for panel, name in zip(panels, names, strict=True)
+        for panel, name, (trace, _) in zip(panels, names, traced, strict=True)
     ]
-    p = {
-        (row["summary"], "jackknife t"): row.get("p_value", np.nan)
-        for row in tabulate_contrasts(curves)
+    p: dict[tuple[str, str], float | None] = {
+        (row["summary"], "in use"): row.get("p_value") for row in tabulate_contrasts(curves)
     }
-    used = curves[0].traces["keyboard"].used
-    samples = [
-        summarise(Tracer(panel, "keyboard").draw(draw_weights(panel.sets, seed, RESAMPLES)), used)
-        for panel in panels
-    ]
-    wholes = [summarise(each.traces["keyboard"].whole, used) for each in curves]
-    sizes = [len(panel.tasks) for panel in panels]
-    df = sizes[0] - 1 if kind == "model" else sum(sizes) - 2
-    tail = expanded_tail(sizes[0], 1) if kind == "model" else expanded_tail(sum(sizes), 2)
+    (first, ours), (second, theirs) = traced
+    sets = first.sets if kind == "model" else np.concatenate([first.sets, second.sets])
+    tail = expanded_tail(len(sets), len(np.unique(sets)))
     for name in SUMMARIES:
         with np.errstate(invalid="ignore"):
-            drawn = samples[0][name] - samples[1][name]
-            estimate = float(wholes[0][name][0] - wholes[1][name][0])
-            parts = [drawn] if kind == "model" else [each[name] for each in samples]
-            error = np.sqrt(
-                sum(part.var(ddof=1) * n / (n - 1) for part, n in zip(parts, sizes, strict=False))
+            drawn = ours[name] - theirs[name]
+            estimate = (
+                summarise(first.whole, first.used)[name]
+                - summarise(second.whole, second.used)[name]
             )
-        finite = np.isfinite(drawn).all() and np.isfinite(estimate)
-        t = 2 * stdtr(df, -abs(estimate / error)) if finite else np.nan
-        p[name, "bootstrap t"] = float(t)
-        low, high = np.nanquantile(drawn, [tail, 1 - tail]) if finite else (np.nan, np.nan)
-        p[name, "percentile"] = float(not low <= 0 <= high) if finite else np.nan
+        paired = [(drawn, sets)]
+        apart = [(ours[name], first.sets), (theirs[name], second.sets)]
+        test = jackknife_difference(name, first, second)
+        p[name, "jackknife t"] = None if test is None else test.p_value
+        finite = np.isfinite(drawn).all() and np.isfinite(estimate).all()
+        parts = paired if kind == "model" else apart
+        test = bootstrap_test(float(estimate[0]), parts) if finite else None
+        p[name, "bootstrap t"] = None if test is None else test.p_value
+        low, high = np.quantile(drawn, [tail, 1 - tail]) if finite else (0.0, 0.0)
+        p[name, "percentile"] = float(low <= 0 <= high) if finite else None
     return p
 
 
-def cover_truth(panel: Panel, truth: dict[str, float], seed: int) -> dict[tuple[str, str], float]:
+def cover_truth(
+    samples: dict[str, np.ndarray], n_tasks: int, truth: dict[str, float]
+) -> dict[tuple[str, str], float]:
     """Tell whether the intervals of one curve's summaries hold the truth, 1 or 0."""
-    tracer = Tracer(panel, "keyboard")
-    samples = summarise(tracer.draw(draw_weights(panel.sets, seed, RESAMPLES)), tracer.trace().used)
     held = {}
     for name in SUMMARIES:
         values = np.sort(samples[name])
-        for tail, method in ((expanded_tail(len(panel.tasks), 1), "expanded"), (0.025, "plain")):
+        for tail, method in ((expanded_tail(n_tasks, 1), "expanded"), (0.025, "plain")):
             k = max(int(tail * (RESAMPLES + 1)) - 1, 0)
             held[name, method] = float(values[k] <= truth[name] <= values[-1 - k])
     return held
@@ -148,7 +161,7 @@ def cover_truth(panel: Panel, truth: dict[str, float], seed: int) -> dict[tuple[
 
 def measure_size(studies: int, sizes: list[int]) -> None:
     """Print rejections of true null hypotheses, and coverage."""
-    for shape, plateau in (("steep", 0.0), ("flat", 0.4)):
+    for shape, plateau in (("steep", 0.0), ("flat", 0.3)):
         truth = find_truth(plateau)
         print(f"{shape}: {', '.join(f'{name} {value:.3f}' for name, value in truth.items())}")
         for n_tasks in sizes:
@@ -156,7 +169,8 @@ def measure_size(studies: int, sizes: list[int]) -> None:
             for (kind, summary, test), each in rejected.items():
                 known = [value for value in each if value is not None]
                 head = f"{shape:5} {n_tasks:4} {kind:5} {summary:9} {test:12}"
-                print(f"{head} {np.mean(known):6.1%}, no test {1 - len(known) / studies:.1%}")
+                share = f"{np.mean(known):6.1%}" if known else "  none"
+                print(f"{head} rejects {share}, no test in {1 - len(known) / studies:.1%}")
             for (summary, method), covered in held.items():
                 print(f"{shape:5} {n_tasks:4} {summary:9} {method:8} covers {covered:.1%}")
 
@@ -178,17 +192,17 @@ def simulate_studies(
                 (other_share, "first", "b"),
             )
         )
-        for kind, panels in (("model", (first, second)), ("set", (first, other))):
-            for (summary, test), p in test_pair(panels, kind, number).items():
-                significant = None if p is None or np.isnan(p) else _reject(p, test)
+        traced = [trace_panel(panel, number) for panel in (first, second, other)]
+        for kind, panels, pair in (
+            ("model", (first, second), (traced[0], traced[1])),
+            ("set", (first, other), (traced[0], traced[2])),
+        ):
+            for (summary, test), p in test_pair(panels, pair, kind).items():
+                significant = None if p is None else p < 0.05
                 rejected.setdefault((kind, summary, test), []).append(significant)
-        for key, value in cover_truth(first, truth, number).items():
+        for key, value in cover_truth(traced[0][1], n_tasks, truth).items():
             held.setdefault(key, []).append(value)
     return rejected, {key: float(np.mean(values)) for key, values in held.items()}
-
-
-def _reject(p: float, test: str) -> bool:
-    return p == 1 if test == "percentile" else p < 0.05
 
 
 def make_averages(models: int, measures: int, methods: int = 3) -> pl.DataFrame:

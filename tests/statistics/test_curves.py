@@ -470,6 +470,67 @@ def test_a_half_life_that_is_not_reached_has_no_number_and_no_difference() -> No
     assert contrast["reason"] == "n: not reached below 1"
 
 
+def test_a_difference_of_half_lives_has_the_bootstraps_error_for_paired_tasks() -> None:
+    study = draw_study(21, {"a": 40}, models=("m", "n"))
+    row = find(tabulate(study, 4000).contrasts, kind="model", summary="half_life", set=None)
+    rates = np.array([0, 0.1, 0.2, 0.4, 0.7, 1.0])
+    curves = []
+    for model in ("m", "n"):
+        part = study.filter(model=model).sort("task", "comparison", "rate")
+        c, f = (part.filter(comparison=line)["mean"].to_numpy() for line in ("ceiling", "floor"))
+        y = part.filter(comparison="augmented")["mean"].to_numpy().reshape(40, 5)
+        curves.append((np.column_stack([c, y]), c, f))
+
+    def cross(tasks: np.ndarray) -> float:
+        found = []
+        for y, c, f in curves:
+            height = (y[tasks] - f[tasks, None]).mean(axis=0) / (c - f)[tasks].mean()
+            last = int((height <= 0.5).argmax())
+            found.append(np.interp(0.5, height[[last, last - 1]], rates[[last, last - 1]]))
+        return float(found[0] - found[1])
+
+    rng = np.random.default_rng(22)
+    samples = [cross(rng.integers(40, size=40)) for _ in range(4000)]
+    error = np.std(samples, ddof=1) * np.sqrt(40 / 39)
+    assert row["estimate"] == pytest.approx(cross(np.arange(40)))
+    assert row["std_error"] == pytest.approx(error, rel=0.06)
+    assert row["p_value"] == pytest.approx(
+        2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 39)
+    )
+
+
+def test_half_lives_are_not_tested_where_one_has_no_upper_end() -> None:
+    # Of n, the mean ends at 0.45, and samples with more tasks of 0.7 than of 0.2 end above a half.
+    rows = [
+        row
+        for i in range(8)
+        for model, end in (("m", 0.1 + 0.01 * i), ("n", 0.2 if i % 2 else 0.7))
+        for row in list_task(f"a/{i}", 1.0, 0.0, {"1.0": end}, model=model)
+    ]
+    tables = tabulate(make_frame(rows))
+    row = find(tables.summaries, set=None, model="n", summary="half_life")
+    assert row["estimate"] == pytest.approx(0.5 / 0.55)
+    assert (row["std_error"], row["ci_high"]) == (None, None)
+    contrast = find(tables.contrasts, kind="model", summary="half_life", set=None)
+    assert contrast["estimate"] is not None
+    assert contrast["p_value"] is None
+    assert contrast["reason"] == "n: no upper end of its half-life"
+
+
+def test_tests_over_20_tasks_reject_5_percent_of_true_hypotheses() -> None:
+    """Within 3.5 standard errors of 5% in 300 studies; half-lives may reject less."""
+    rejected: dict[str, list[bool]] = {}
+    for number in range(300):
+        study = draw_study(1000 + number, {"a": 20}, models=("m", "n"))
+        contrasts = tabulate(study, 200).contrasts
+        for row in contrasts.iter_rows(named=True):
+            rejected.setdefault(row["summary"], []).append(row["p_value"] < 0.05)
+    bound = 3.5 * np.sqrt(0.05 * 0.95 / 300)
+    for summary, each in rejected.items():
+        assert np.mean(each) < 0.05 + bound
+        assert np.mean(each) > (0 if summary == "half_life" else 0.05 - bound)
+
+
 def test_equal_models_have_a_difference_of_0_and_no_test() -> None:
     study = draw_study(15, {"a": 6})
     twin = study.with_columns(pl.lit("n").alias("model"))
@@ -494,8 +555,8 @@ def test_p_values_are_adjusted_over_all_tests_of_a_kind_and_summary() -> None:
 
 def test_a_study_of_one_set_asks_nothing_twice() -> None:
     tables = tabulate(draw_study(17, {"a": 6}, models=("m", "n")))
-    assert tables.summaries["set"].unique().to_list() == [None, "a"]
-    assert tables.contrasts["set"].unique().to_list() == [None]
+    assert set(tables.summaries["set"]) == {None, "a"}
+    assert set(tables.contrasts["set"]) == {None}
 
 
 def test_a_model_that_is_added_changes_nothing_of_the_others_but_adjusted_p_values() -> None:

@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 
 from llm_variability.curves.points import Floats, Names, Panel, Point
-from llm_variability.curves.resampling import MIN_TASKS, delete_weights, explain_size, jackknife
+from llm_variability.curves.resampling import (
+    MIN_TASKS,
+    Test,
+    bootstrap_test,
+    delete_weights,
+    explain_size,
+    find_interval,
+    jackknife,
+)
 from llm_variability.curves.rescaling import weigh_tasks
+from llm_variability.curves.shapes import half_life
 from llm_variability.curves.summaries import explain_absence
 from llm_variability.curves.traces import Samples, Trace, summarise
 from llm_variability.tables_code import SUMMARIES
@@ -103,13 +112,8 @@ def _compare(
 
 def _compare_traces(a: Trace, b: Trace, named: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for summary in SUMMARIES:
-        absent = [
-            f"{name}: {explain_absence(trace)}"
-            for name, trace in ((named["first"], a), (named["second"], b))
-            if np.isinf(summarise(trace.whole, trace.used)[summary][0])
-        ]
-        if absent:
-            row = _without_test(_join_tasks(a, b)[0], None, "; ".join(absent))
+        if summary == "half_life":
+            row = _test_half_lives(a, b, named)
         else:
             row = _test(a, b, _stack(a.whole), _stack(b.whole), _subtract(summary, a, b))
         yield {**named, "summary": summary, **row}
@@ -122,10 +126,51 @@ def _subtract(summary: str, a: Trace, b: Trace) -> Callable[[Floats, Floats], Fl
             summarise((each[:, 0], each[:, 1]), trace.used, end)[summary]
             for each, trace in ((first, a), (second, b))
         ]
-        subtracted: Floats = values[0] - values[1]
+        with np.errstate(invalid="ignore"):
+            subtracted: Floats = values[0] - values[1]
         return subtracted
 
     return difference
+
+
+def jackknife_difference(summary: str, a: Trace, b: Trace) -> Test | None:
+    """Test the difference of two curves' summary by leaving out each task; None if it cannot be."""
+    tasks, sets = _join_tasks(a, b)
+    difference = _subtract(summary, a, b)
+    whole = _stack(a.whole), _stack(b.whole)
+    estimate = float(difference(*whole)[0])
+    without = difference(_align(a, whole[0], tasks), _align(b, whole[1], tasks))
+    if not np.isfinite([estimate, *without]).all():
+        return None
+    return jackknife(estimate, without, sets)
+
+
+def _test_half_lives(a: Trace, b: Trace, named: dict[str, Any]) -> dict[str, Any]:
+    """Test a difference of half-lives by bootstrap samples, where both are bounded."""
+    tasks, sets = _join_tasks(a, b)
+    pair = ((named["first"], a), (named["second"], b))
+    values = [float(half_life(*trace.whole)[0]) for _, trace in pair]
+    absent = [
+        f"{name}: {explain_absence(trace)}"
+        for (name, trace), value in zip(pair, values, strict=True)
+        if not np.isfinite(value)
+    ]
+    if absent:
+        return _without_test(tasks, None, "; ".join(absent))
+    estimate = values[0] - values[1]
+    if reason := _explain_few(a, b, sets):
+        return _without_test(tasks, estimate, reason)
+    for name, trace in pair:
+        if find_interval(trace.half_lives, trace.sets).high is None:
+            return _without_test(tasks, estimate, f"{name}: no upper end of its half-life")
+    if named["kind"] == "set":
+        parts = [(trace.half_lives, trace.sets) for _, trace in pair]
+    elif np.array_equal(a.asked, b.asked):
+        with np.errstate(invalid="ignore"):
+            parts = [(a.half_lives - b.half_lives, sets)]
+    else:
+        return _without_test(tasks, estimate, "they were asked different tasks")
+    return _tell(tasks, estimate, bootstrap_test(estimate, parts))
 
 
 def _stack(samples: Samples) -> Floats:
@@ -149,7 +194,10 @@ def _test(
     if not np.isfinite(without).all():
         task = tasks[int((~np.isfinite(without)).argmax())]
         return _without_test(tasks, estimate, f"undefined without task {task}")
-    test = jackknife(estimate, without, sets)
+    return _tell(tasks, estimate, jackknife(estimate, without, sets))
+
+
+def _tell(tasks: Names, estimate: float, test: Test | None) -> dict[str, Any]:
     if test is None:
         return _without_test(tasks, estimate, "no variance: no task makes a difference")
     return {

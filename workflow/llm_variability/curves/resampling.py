@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -110,6 +111,25 @@ def find_interval(samples: Floats, sets: Names) -> Interval:
     return Interval(low if np.isfinite(low) else None, None, reason)
 
 
+def bootstrap_test(estimate: float, parts: Sequence[tuple[Floats, Names]]) -> Test | None:
+    """Test a number against 0, from bootstrap samples of what it is the sum of.
+
+    The variance of n tasks of S sets is that of the samples times n / (n - S), on n - S degrees of
+    freedom; those of independent parts add up, with Satterthwaite's degrees of freedom.
+
+    parts: independent ones, each its (resamples,) samples and the (tasks,) set of each task;
+        samples that are no finite number are left out.
+    Returns None if the samples are all equal.
+    """
+    variances, df = [], []
+    for samples, sets in parts:
+        n_tasks, n_sets = len(sets), len(np.unique(sets))
+        spread = float(samples[np.isfinite(samples)].var(ddof=1))
+        variances.append(spread * n_tasks / (n_tasks - n_sets))
+        df.append(n_tasks - n_sets)
+    return _test(estimate, np.array(variances), np.array(df))
+
+
 class Test(NamedTuple):
     """A difference's standard error, the degrees of freedom of t, its two-sided p value."""
 
@@ -140,10 +160,13 @@ def jackknife(estimate: float, without: Floats, sets: Names) -> Test | None:
         centred = values - values.mean()
         parts.append((len(values) - 1) / len(values) * float(centred @ centred))
         df.append(len(values) - 1)
-    variance = np.array(parts)
-    error = float(np.sqrt(variance.sum()))
-    # Rounding alone moves a number of size 1 by some 1e-16 when a task is left out.
+    return _test(estimate, np.array(parts), np.array(df))
+
+
+def _test(estimate: float, variances: Floats, df: Floats) -> Test | None:
+    error = float(np.sqrt(variances.sum()))
+    # Rounding alone moves a number of size 1 by some 1e-16 from sample to sample.
     if error < 1e-12:
         return None
-    pooled = float(variance.sum() ** 2 / (variance**2 / np.array(df)).sum())
+    pooled = float(variances.sum() ** 2 / (variances**2 / df).sum())
     return Test(error, pooled, float(2 * stdtr(pooled, -abs(estimate / error))))

@@ -30,9 +30,9 @@ def tabulate_summaries(
             for name in SUMMARIES:
                 yield {**head, "summary": name, "n_tasks": 0, "reason": str(error)}
             continue
-        trace = traces[method] = tracer.trace()
+        samples = summarise(tracer.draw(weights), tracer.used)
+        trace = traces[method] = tracer.trace(samples["half_life"])
         whole = summarise(trace.whole, trace.used)
-        samples = summarise(tracer.draw(weights), trace.used)
         for name in SUMMARIES:
             yield {
                 **head,

@@ -24,16 +24,20 @@ Samples = tuple[Floats, Floats]
 class Trace:
     """The curve of one method, and where it lies without each of its tasks.
 
+    asked: all tasks of the sets that bootstrap samples are drawn from.
     tasks, sets: (tasks,) those with a pair at a point of the curve, a ceiling and a floor.
     whole: of all tasks, one sample. without: a sample without each task, in the tasks' order.
+    half_lives: (resamples,) in each bootstrap sample; infinite where it is not reached.
     used: (points,) the points that the slope at zero is taken from.
     left_out: why points are not part of the curve, if any is not.
     """
 
+    asked: Names
     tasks: Names
     sets: Names
     whole: Samples
     without: Samples
+    half_lives: Floats
     used: Flags
     left_out: str | None
 
@@ -76,6 +80,9 @@ class Tracer:
         self.columns = np.array(kept)[np.argsort(realised, kind="stable")]
         self.merge = _merge_near(np.sort(realised), min(NEAR, step / 2))
         self.present = find_rescalable(panel)[:, self.columns].any(axis=1)
+        self.whole = self.draw(np.ones((1, len(panel.tasks))))
+        self.used = self.whole[0][0] <= FIRST_THIRD + 1e-9
+        self.used[0], self.used[1] = False, True
 
     def draw(self, weights: Floats) -> Samples:
         """Give rates and heights in samples of tasks. weights: (samples, tasks)."""
@@ -86,15 +93,22 @@ class Tracer:
         start = np.ones((len(weights), 1))
         return np.hstack([0 * start, rates]), np.hstack([start, heights])
 
-    def trace(self) -> Trace:
-        """Give the curve of all tasks, and those without each of them."""
-        n_tasks = len(self.panel.tasks)
-        whole = self.draw(np.ones((1, n_tasks)))
-        rates, heights = self.draw(delete_weights(n_tasks)[self.present])
-        early = whole[0][0] <= FIRST_THIRD + 1e-9
-        early[0], early[1] = False, True
-        names = (self.panel.tasks[self.present], self.panel.sets[self.present])
-        return Trace(*names, whole, (rates, heights), early, self.left_out)
+    def trace(self, half_lives: Floats) -> Trace:
+        """Give the curve of all tasks, and those without each of them.
+
+        half_lives: (resamples,) in bootstrap samples, as `summarise` gives them.
+        """
+        deleted = delete_weights(len(self.panel.tasks))[self.present]
+        return Trace(
+            self.panel.tasks,
+            self.panel.tasks[self.present],
+            self.panel.sets[self.present],
+            self.whole,
+            self.draw(deleted),
+            half_lives,
+            self.used,
+            self.left_out,
+        )
 
     def _average_rates(self, weights: Floats, columns: npt.NDArray[np.int64]) -> Floats:
         there = find_rescalable(self.panel)[:, columns]
