@@ -267,6 +267,13 @@ def test_a_set_or_task_that_is_not_there_is_told_before_anything_runs(
     assert len(str(error.value).splitlines()) == 1
 
 
+def test_a_task_that_stands_in_two_sets_is_told(folder: Path) -> None:
+    (folder / "copy.jsonl").write_text((folder / "own.jsonl").read_text())
+    twice = study(tasks={"own": None, "copy": ["long"]})
+    with pytest.raises(ConfigError, match="tasks: own/long and copy/long have the same words"):
+        render_prompts(folder, twice, Sources(1))
+
+
 def test_a_language_without_its_grammar_is_told_before_anything_runs(
     folder: Path, tmp_path: Path
 ) -> None:

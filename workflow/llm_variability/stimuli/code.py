@@ -57,16 +57,21 @@ class CodePrompts(NamedTuple):
 def read_tasks(folder: Path, study: Study) -> dict[str, tuple[str, Task]]:
     """Read the tasks a study takes: by `set/id`, its set and the task, in the order asked for.
 
-    Raises ConfigError, one line a problem, if there is no such folder, set or task, or a file is
-    wrong.
+    Raises ConfigError, one line a problem, if there is no such folder, set or task, a file is
+    wrong, or two sets hold the same text.
     """
     if not folder.is_dir():
         raise ConfigError(f"{shown(folder)} is no folder. Allowed: one with sets of tasks")
-    return {
+    tasks = {
         f"{name}/{task.id}": (name, task)
         for name, wanted in (study.tasks or {}).items()
         for task in read_task_set(folder, name, wanted)
     }
+    first: dict[str, str] = {}
+    for key, (_, task) in tasks.items():
+        if (other := first.setdefault(" ".join(task.text.split()), key)) != key:
+            raise ConfigError(f"tasks: {other} and {key} have the same words. Allowed: one of them")
+    return tasks
 
 
 def list_task_files(folder: Path, study: Study) -> list[Path]:
