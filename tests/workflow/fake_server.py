@@ -32,6 +32,55 @@ def make_text(seed: int, prompt: str, temperature: float) -> str:
     return " ".join(source.choices(WORDS, k=source.randint(8, 14)))
 
 
+STATEMENTS = [
+    "total = total + {n}",
+    "if total > {n}:\n        total = -total",
+    "for step in range({n}):\n        total += step",
+    "print(total, {n})",
+    "values = [total, {n}]",
+    "while total < {n}:\n        total += 1",
+]
+
+
+def make_program(seed: int, prompt: str, temperature: float) -> str:
+    """Make up a program: a statement for each word of the task, so like tasks have like programs.
+
+    One reply in eleven is a refusal, at a temperature above 0.
+    """
+    source = random.Random(f"{seed}/{prompt}/{temperature}")
+    if temperature > 0 and source.random() < 1 / 11:
+        return "I am sorry, I cannot help with that."
+    words = [word for word in prompt.lower().split() if word.isalpha() and len(word) > 2][:20]
+    body = []
+    for word in words:
+        kind = sum(map(ord, word))
+        if temperature > 0 and source.random() < temperature / 4:
+            kind += source.randrange(6)
+        body.append("    " + STATEMENTS[kind % 6].format(n=kind % 10))
+    lines = "\n".join(["def solve(total):", *body, "    return total"])
+    return f"Here it is:\n\n```python\n{lines}\n```\n"
+
+
+def reword(seed: int, prompt: str) -> str:
+    """Make up a paraphrase of the request: some words are swapped for others."""
+    text = prompt.split("<request>\n", 1)[1].split("\n</request>", 1)[0]
+    source = random.Random(seed)
+    share = source.choice((0.05, 0.3, 0.9))
+    words = [
+        source.choice(WORDS) if word.isalpha() and source.random() < share else word
+        for word in text.split(" ")
+    ]
+    return f"<reworded>{' '.join(words)}</reworded>"
+
+
+def answer(seed: int, prompt: str, temperature: float) -> str:
+    if "<request>" in prompt:
+        return reword(seed, prompt)
+    if "Python" in prompt:
+        return make_program(seed, prompt, temperature)
+    return make_text(seed, prompt, temperature)
+
+
 async def complete(request: web.Request) -> web.Response:
     folder: Path = request.app["folder"]
     body = await request.json()
@@ -41,7 +90,7 @@ async def complete(request: web.Request) -> web.Response:
     if mode == "500":
         return web.json_response({"error": {"message": "made-up failure"}}, status=500)
     prompt = body["messages"][-1]["content"]
-    text: str | None = make_text(body["seed"], prompt, body["temperature"])
+    text: str | None = answer(body["seed"], prompt, body["temperature"])
     finish = "stop"
     if mode == "mixed":
         kind = body["seed"] % 7
