@@ -162,8 +162,8 @@ CURVES = Table(
 )
 
 SUMMARIES = ("auc", "half_life", "slope")
-"""One number a curve: the mean height of the rescaled curve over rates 0 to 1; the rate at which it
-has fallen to a half; its slope at rate 0."""
+"""One number a curve: the mean height of the rescaled curve over the rates it reaches; the rate at
+which it has fallen to a half; its slope at rate 0."""
 
 CURVE_SUMMARIES = Table(
     "curve_summaries",
