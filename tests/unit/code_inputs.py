@@ -468,10 +468,10 @@ def make_code_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> list[
     for study in studies:
         inputs = ["--curves", str(folder / f"curves/{study}/curves.parquet")]
         inputs += ["--summaries", str(folder / f"curves/{study}/summaries.parquet")]
-        stem = ["--stem", str(folder / f"figures/{study}/code")]
+        outdir = ["--outdir", str(folder / f"figures/{study}")]
         paraphrases = _of(folder, f"paraphrases/{study}.parquet")
-        main(["code-figures", *inputs[:2], "--paraphrases", *paraphrases, *stem])
-        main(["code-heatmaps", *inputs, *stem])
+        main(["code-figures", *inputs[:2], "--paraphrases", *paraphrases, *outdir])
+        main(["code-heatmaps", *inputs, *outdir])
     tables = folder / "tables"
     main(
         ["code-tables"]

@@ -286,6 +286,8 @@ def test_replies_are_told_in_shares_that_add_up(tables):
     # One cell of model-b: four of five replies without code, where elsewhere one is cut off.
     assert told.startswith(f"Of {draws:,} replies ") and f"{4 * TASKS / draws:.1%} no code" in told
     assert "Fewest with model-b" in told
+    even = tables["code_extractions"].filter(temperature="0")
+    assert "Fewest" not in statements.describe_extraction(even)
 
 
 def test_what_is_left_out_is_counted(tables):

@@ -36,7 +36,7 @@ results folder), ENVIRONMENT (the conda YAML of the environment).
 import re
 
 from llm_variability.report import VERSION as REPORT_VERSION
-from llm_variability.report.code_names import list_code_figures, list_code_heatmaps
+from llm_variability.report.code_names import CODE_PREFIX, list_code_figures, list_code_heatmaps
 from llm_variability.report.code_schemas import CODE_SCHEMAS
 from llm_variability.report.level_tests import (
     MARGINAL_ESTIMATES,
@@ -407,12 +407,12 @@ rule tables:
         " --outdir {params.folder:q}"
 
 
-CODE_FIGURE = f"{RESULTS}/figures/{{study}}/code"
+CODE_FIGURE = f"{RESULTS}/figures/{{study}}/{CODE_PREFIX}"
 CODE_MEASURES = [*settings.similarity.variants, *settings.encoders]
 CODE_FIGURES, PARAPHRASED_FIGURES = (
     {
         each.ending: report(
-            f"{CODE_FIGURE}-{each.ending}.svg",
+            f"{CODE_FIGURE}{each.ending}.svg",
             caption=f"../report/{each.caption}.rst",
             category="Sensitivity of code",
             subcategory="{study}",
@@ -424,8 +424,8 @@ CODE_FIGURES, PARAPHRASED_FIGURES = (
 )
 # The ending of a heatmap's file, its model's folder before it.
 CODE_HEATMAPS = {
-    f"{model}/code-{each.ending}": report(
-        f"{RESULTS}/figures/{{study}}/{model}/code-{each.ending}.svg",
+    f"{model}/{CODE_PREFIX}{each.ending}": report(
+        f"{RESULTS}/figures/{{study}}/{model}/{CODE_PREFIX}{each.ending}.svg",
         caption=f"../report/{each.caption}.rst",
         category="Sensitivity of code",
         subcategory="{study}",
@@ -448,9 +448,10 @@ rule code_figures:
         curves=f"{RESULTS}/curves/{{study}}/curves.parquet",
         paraphrases=[],
     output:
-        svg=[*CODE_FIGURES.values()],
+        first=next(iter(CODE_FIGURES.values())),
+        svg=[*CODE_FIGURES.values()][1:],
         others=[
-            f"{CODE_FIGURE}-{ending}.{suffix}"
+            f"{CODE_FIGURE}{ending}.{suffix}"
             for ending in CODE_FIGURES
             for suffix in ("png", "pdf")
         ],
@@ -464,7 +465,7 @@ rule code_figures:
     conda:
         ENVIRONMENT
     params:
-        stem=CODE_FIGURE,
+        folder=subpath(output.first, parent=True),
         version=REPORT_VERSION,
     shell:
         "python -m llm_variability.report"
@@ -472,7 +473,7 @@ rule code_figures:
         " code-figures"
         " --curves {input.curves:q}"
         " --paraphrases {input.paraphrases:q}"
-        " --stem {params.stem:q}"
+        " --outdir {params.folder:q}"
 
 
 use rule code_figures as code_figures_paraphrased with:
@@ -480,9 +481,10 @@ use rule code_figures as code_figures_paraphrased with:
         curves=f"{RESULTS}/curves/{{study}}/curves.parquet",
         paraphrases=f"{RESULTS}/paraphrases/{{study}}.parquet",
     output:
-        svg=[*PARAPHRASED_FIGURES.values()],
+        first=next(iter(PARAPHRASED_FIGURES.values())),
+        svg=[*PARAPHRASED_FIGURES.values()][1:],
         others=[
-            f"{CODE_FIGURE}-{ending}.{suffix}"
+            f"{CODE_FIGURE}{ending}.{suffix}"
             for ending in PARAPHRASED_FIGURES
             for suffix in ("png", "pdf")
         ],
@@ -495,7 +497,8 @@ rule code_heatmaps:
         curves=f"{RESULTS}/curves/{{study}}/curves.parquet",
         summaries=f"{RESULTS}/curves/{{study}}/summaries.parquet",
     output:
-        svg=[*CODE_HEATMAPS.values()],
+        first=next(iter(CODE_HEATMAPS.values())),
+        svg=[*CODE_HEATMAPS.values()][1:],
         others=[
             f"{RESULTS}/figures/{{study}}/{ending}.{suffix}"
             for ending in CODE_HEATMAPS
@@ -510,7 +513,7 @@ rule code_heatmaps:
     conda:
         ENVIRONMENT
     params:
-        stem=CODE_FIGURE,
+        folder=subpath(output.first, ancestor=2),
         version=REPORT_VERSION,
     shell:
         "python -m llm_variability.report"
@@ -518,7 +521,7 @@ rule code_heatmaps:
         " code-heatmaps"
         " --curves {input.curves:q}"
         " --summaries {input.summaries:q}"
-        " --stem {params.stem:q}"
+        " --outdir {params.folder:q}"
 
 
 rule code_tables:
@@ -604,7 +607,7 @@ rule report:
             for study in CODE_STUDIES
             for ending in (
                 *(
-                    f"code-{each}"
+                    f"{CODE_PREFIX}{each}"
                     for each in (PARAPHRASED_FIGURES if study in PARAPHRASED else CODE_FIGURES)
                 ),
                 *(CODE_HEATMAPS if study in GRIDDED else ()),

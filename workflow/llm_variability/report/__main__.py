@@ -45,13 +45,14 @@ def _add_code_commands(commands: Any) -> None:
     heatmaps.add_argument("--summaries", type=Path, required=True, metavar="FILE")
     drawn.add_argument("--paraphrases", type=Path, nargs="*", default=[], metavar="FILE")
     drawn.add_argument(
-        "--stem", type=Path, required=True, help="path of the figures up to the measure"
+        "--outdir", type=Path, required=True, metavar="FOLDER", help="the study's folder of figures"
     )
     heatmaps.add_argument(
-        "--stem",
+        "--outdir",
         type=Path,
         required=True,
-        help="the same; a model's figures lie in a folder of its name beside it",
+        metavar="FOLDER",
+        help="the same; a model's figures go to a folder of its name in it",
     )
     tables = commands.add_parser("code-tables", help="tables of all studies of code as CSV")
     for name in CODE_INPUTS:
@@ -229,7 +230,7 @@ def _make_tables(arguments: argparse.Namespace) -> None:
 
 def _make_code_figures(arguments: argparse.Namespace) -> None:
     from llm_variability.report.code_figures import choose_setting, draw_code_figure
-    from llm_variability.report.code_names import list_code_figures
+    from llm_variability.report.code_names import CODE_PREFIX, list_code_figures
     from llm_variability.report.figures import save_figure
 
     curves, study = _read_curves(arguments.curves)
@@ -240,27 +241,25 @@ def _make_code_figures(arguments: argparse.Namespace) -> None:
     )
     reworded = [read_table(path, PARAPHRASES) for path in arguments.paraphrases]
     paraphrases = pl.concat(reworded) if reworded else None
-    stem: Path = arguments.stem
     for each in list_code_figures(measures, bool(reworded)):
         figure = draw_code_figure(each, curves, paraphrases, models, setting, study)
         title = f"Sensitivity of code, {study}, {each.label}, {each.measure}".removesuffix(", ")
-        save_figure(figure, stem.with_name(f"{stem.name}-{each.ending}"), title)
+        save_figure(figure, arguments.outdir / f"{CODE_PREFIX}{each.ending}", title)
 
 
 def _make_code_heatmaps(arguments: argparse.Namespace) -> None:
     from llm_variability.report.code_heatmap import draw_code_heatmap, find_limits
-    from llm_variability.report.code_names import list_code_heatmaps
+    from llm_variability.report.code_names import CODE_PREFIX, list_code_heatmaps
     from llm_variability.report.figures import save_figure
 
     curves, study = _read_curves(arguments.curves)
     summaries = read_table(arguments.summaries, CURVE_SUMMARIES)
-    stem: Path = arguments.stem
     for each in list_code_heatmaps(curves["measure"].unique(maintain_order=True).to_list()):
         limits = find_limits(curves, summaries, each.measure, each.kind)
         for model in curves["model"].unique(maintain_order=True):
             figure = draw_code_heatmap(curves, summaries, model, each.measure, each.kind, limits)
             title = f"Sensitivity of code, {study}, {model}, {each.label}, {each.measure}"
-            save_figure(figure, stem.parent / model / f"{stem.name}-{each.ending}", title)
+            save_figure(figure, arguments.outdir / model / f"{CODE_PREFIX}{each.ending}", title)
 
 
 def _read_curves(path: Path) -> tuple[pl.DataFrame, str]:

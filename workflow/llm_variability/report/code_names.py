@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+CODE_PREFIX = "code-"
+"""Begins the name of every figure's file."""
+
 
 @dataclass(frozen=True)
 class CodeFigure:
-    """A figure of a study of code: its file's name after the stem, what it shows, its caption."""
+    """A figure of a study of code: its file's name after the prefix, what it shows, its caption."""
 
     ending: str
     kind: str
@@ -32,7 +35,7 @@ HEATMAP_KINDS = {
 
 
 def list_code_figures(measures: Sequence[str], paraphrased: bool) -> list[CodeFigure]:
-    """List the figures over all models of a study, whose files are STEM-ENDING.svg.
+    """List the figures over all models of a study, whose files are STUDY/code-ENDING.svg.
 
     measures: all of the study, the primary one first. paraphrased: whether prompts were reworded.
     """
@@ -54,7 +57,7 @@ def list_code_figures(measures: Sequence[str], paraphrased: bool) -> list[CodeFi
 
 
 def list_code_heatmaps(measures: Sequence[str]) -> list[CodeFigure]:
-    """List the heatmaps of one model, whose files are MODEL/STEM-ENDING.svg."""
+    """List the heatmaps of one model, whose files are STUDY/MODEL/code-ENDING.svg."""
     return [
         CodeFigure(f"{measure}-{kind}", kind, measure, "code_heatmap", label)
         for measure in measures

@@ -22,6 +22,7 @@ from llm_variability.report.code_figures import (
 )
 from llm_variability.report.code_heatmap import arrange_panels
 from llm_variability.report.code_names import (
+    CODE_PREFIX,
     HEATMAP_KINDS,
     list_code_figures,
     list_code_heatmaps,
@@ -45,15 +46,14 @@ DOCUMENTS = ("code-sensitivity.md", "augmentation.md", "tsed.md")
 
 
 def locate_code_figures(paths: Sequence[Path]) -> CodeFigures:
-    """Find each figure by (study, model, ending) from STUDY/STEM-ENDING.svg, the model being None.
+    """Find each figure by (study, model, ending) from STUDY/code-ENDING.svg, the model being None.
 
-    A heatmap is STUDY/MODEL/STEM-ENDING.svg. The stem has no dash. Raises ValueError for a path
-    that is not so.
+    A heatmap is STUDY/MODEL/code-ENDING.svg. Raises ValueError for a path that is not so.
     """
     figures: CodeFigures = {}
     for path in paths:
-        _, dash, ending = path.stem.partition("-")
-        if not dash or path.suffix != ".svg" or len(path.parts) < 3:
+        ending = path.stem.removeprefix(CODE_PREFIX)
+        if ending == path.stem or path.suffix != ".svg" or len(path.parts) < 3:
             raise ValueError(
                 f"{path}: a figure of a study of code is STUDY/code-NAME.svg, or"
                 f" STUDY/MODEL/code-NAME.svg if it is one of {', '.join(HEATMAP_KINDS)}"

@@ -204,8 +204,9 @@ def describe_extraction(extractions: pl.DataFrame) -> str:
         (pl.col("ok").sum() / pl.col("draws").sum()).alias("share")
     )
     worst = by_model.sort("share", maintain_order=True).row(0, named=True)
-    least = "" if by_model.height == 1 else f" Fewest with {worst['model']}"
-    least += f" ({percent(worst['share'])})." if least else ""
+    least = ""
+    if percent(worst["share"]) != percent(shares["ok"]):
+        least = f" Fewest with {worst['model']} ({percent(worst['share'])})."
     return (
         f"Of {quantity(draws, 'reply', 'replies')} {percent(shares['ok'])} are programs that"
         f" parse; {percent(shares['invalid'])} hold code that does not parse,"
