@@ -17,7 +17,9 @@ from llm_variability.fits.multiplicity import adjust_p_values
 from llm_variability.plan import __main__ as command
 from llm_variability.plan.counts import (
     VECTOR_BYTES,
+    CodeCounts,
     StudyCounts,
+    count_code_studies,
     count_studies,
     estimate_disk,
     find_dimension,
@@ -49,8 +51,10 @@ def published() -> dict[str, StudyCounts]:
 
 
 @pytest.fixture(scope="module")
-def small() -> dict[str, StudyCounts]:
-    return {each.name: each for each in count_studies(load_settings([DEFAULT]), HOME)}
+def small() -> dict[str, StudyCounts | CodeCounts]:
+    settings = load_settings([DEFAULT])
+    counts = [*count_studies(settings, HOME), *count_code_studies(settings, HOME)]
+    return {each.name: each for each in counts}
 
 
 # ----------------------------------------------------------------------------------------- counts
@@ -76,9 +80,14 @@ def test_draws_are_those_that_preflight_tells(small, published) -> None:
 
 
 def test_greedy_draws_count_among_the_draws(small) -> None:
-    """4 formats x 8 groups, 6 draws at 4 settings and 2 at temperature 0; 64 names once at 5."""
-    assert small["labels"].draws == 4 * 8 * (6 * 4 + 2)
-    assert small["names"].draws == 4 * 4 * 4 * 5
+    """4 formats x 8 groups, 6 draws at 2 settings and 2 at temperature 0; 64 names once at 3.
+
+    3 tasks as they are and at 2 rates of 2 methods, 3 draws at 3 settings.
+    """
+    assert small["labels"].draws == 4 * 8 * (6 * 2 + 2)
+    assert small["names"].draws == 4 * 4 * 4 * 3
+    assert small["code"].draws == 3 * (1 + 2 * 2) * 3 * 3
+    assert small["code"].cells == 3 * (1 + 2 * 2)
 
 
 def test_reasoning_counts_among_the_tokens(published) -> None:
@@ -87,9 +96,9 @@ def test_reasoning_counts_among_the_tokens(published) -> None:
 
 
 def test_prompt_tokens_are_about_those_of_the_default_run(small) -> None:
-    """31.8 and 28.9 tokens a prompt under SmolLM2's tokenizer, in that run's draws."""
-    assert small["labels"].prompt_tokens / 832 == pytest.approx(31.8, rel=0.05)
-    assert small["names"].prompt_tokens / 320 == pytest.approx(28.9, rel=0.05)
+    """31.8 and 28.9 tokens a prompt under SmolLM2's tokenizer, in a run's draws."""
+    assert small["labels"].prompt_tokens / 448 == pytest.approx(31.8, rel=0.05)
+    assert small["names"].prompt_tokens / 192 == pytest.approx(28.9, rel=0.05)
 
 
 def draw_similarity(design: Design, settings: list[tuple[str, str | None]], texts: int = 5):
@@ -140,7 +149,7 @@ def test_tests_and_rows_are_as_many_as_the_fits_make(design: Design) -> None:
 
 def test_vectors_take_the_disk_space_that_is_estimated(tmp_path: Path, small) -> None:
     rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((1_152, 384)).astype(np.float32)
+    vectors = rng.standard_normal((775, 384)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     frame = pl.DataFrame(
         {
@@ -152,8 +161,8 @@ def test_vectors_take_the_disk_space_that_is_estimated(tmp_path: Path, small) ->
     )
     path = tmp_path / "embeddings.parquet"
     write_table(frame, path, EMBEDDINGS, {})
-    disk = estimate_disk(list(small.values()), [384])
-    assert disk.vectors == round(1_152 * 384 * VECTOR_BYTES * 2)
+    disk = estimate_disk([small["labels"], small["names"]], [384], [small["code"]])
+    assert disk.vectors == round(775 * 384 * VECTOR_BYTES * 2)
     assert disk.vectors == pytest.approx(2 * path.stat().st_size, rel=0.1)
     assert disk.total == disk.draws + disk.vectors + disk.similarity + disk.fits
 
@@ -254,10 +263,13 @@ def test_screen_tells_the_published_study(monkeypatch, capsys) -> None:
 def test_json_is_what_is_on_the_screen(monkeypatch, capsys) -> None:
     text = run(monkeypatch, capsys, DEFAULT)
     plan = json.loads(run(monkeypatch, capsys, DEFAULT, "--json"))
-    assert plan["draws"] == 1_152
-    assert plan["answer_tokens"] == 1_152 * 80
-    assert plan["hours"] == pytest.approx(1_152 * 80 / 195 / 3_600)
-    assert "8 minutes of drawing at 195 tokens/s: SmolLM2-135M on two CPU cores" in text
+    tokens = (448 + 192) * 80 + 135 * 128
+    assert plan["draws"] == 448 + 192 + 135
+    assert plan["answer_tokens"] == tokens
+    assert plan["hours"] == pytest.approx(tokens / 195 / 3_600)
+    assert plan["code_studies"]["code"]["all_draws"] == 135
+    assert "code: a study of code; no power is computed" in text
+    assert "6 minutes of drawing at 195 tokens/s: SmolLM2-135M on two CPU cores" in text
     assert plan["vector_dimensions"] == {"all-MiniLM-L6-v2": 384}
     for study in plan["studies"].values():
         for each in study["power"]:
@@ -332,7 +344,7 @@ def test_bad_input_is_one_line(monkeypatch, capsys, arguments, told: str) -> Non
 
 def test_broken_configuration_is_told_as_by_preflight(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(HOME)
-    file = write_config(tmp_path / "bad.yaml", ("temperature: [0, 0.5, 1.0]", "temperature: [3]"))
+    file = write_config(tmp_path / "bad.yaml", ("temperature: [0, 1.0]", "temperature: [3]"))
     with pytest.raises(SystemExit, match=r"grid.temperature: 3 is above 2.0"):
         run(monkeypatch, capsys, file)
     gone = write_config(tmp_path / "gone.yaml", ("resources/labels.yaml", "resources/none.yaml"))

@@ -44,7 +44,7 @@ rule wordnet:
     params:
         source=settings.wordnet.source,
         checksum=["--checksum", settings.wordnet.checksum] if settings.wordnet.checksum else [],
-        folder=f"{RESULTS}/wordnet",
+        folder=subpath(output[0], strip_suffix=".json"),
         version=WORDNET_VERSION,
     shell:
         """

@@ -13,6 +13,7 @@ from llm_variability.plan.counts import (
     CPU_TOKENS_PER_SECOND,
     UNKNOWN_DIMENSION,
     StudyCounts,
+    count_code_studies,
     count_studies,
     estimate_disk,
     find_dimension,
@@ -92,7 +93,7 @@ def make_plan(settings: Settings, file: str, arguments: argparse.Namespace) -> P
     if tests is not None and tests != int(tests):
         raise ConfigError(f"--tests: {arguments.tests} is not allowed. Allowed: a whole number")
     pilots = _read_pilots(arguments)
-    counts = count_studies(settings, HOME)
+    counts, code = count_studies(settings, HOME), count_code_studies(settings, HOME)
     dimensions = {
         name: find_dimension(name, encoder, Path(settings.results))
         for name, encoder in settings.encoders.items()
@@ -110,11 +111,14 @@ def make_plan(settings: Settings, file: str, arguments: argparse.Namespace) -> P
         studies=[plan_study(study) for study in counts],
         models=list(settings.models),
         dimensions=dimensions,
-        disk=estimate_disk(counts, [each or UNKNOWN_DIMENSION for each in dimensions.values()]),
+        disk=estimate_disk(
+            counts, [each or UNKNOWN_DIMENSION for each in dimensions.values()], code
+        ),
         tokens_per_second=speed or CPU_TOKENS_PER_SECOND,
         measured=speed is not None,
         family=f"fits.family {family}, {FAMILIES[family]}" if tests is None else "--tests",
         difference=difference,
+        code=code,
     )
 
 

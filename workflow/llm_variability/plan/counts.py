@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +98,27 @@ class StudyCounts:
 
 
 @dataclass(frozen=True)
+class CodeCounts:
+    """What one study of code makes, paraphrases left out, as nobody knows how many can be used.
+
+    Fields are those of `StudyCounts`.
+    """
+
+    name: str
+    prompts: int
+    draws: int
+    n_models: int
+    n_settings: int
+    cells: int
+    answer_tokens: int
+    prompt_tokens: int
+
+    @property
+    def all_draws(self) -> int:
+        return self.draws * self.n_models
+
+
+@dataclass(frozen=True)
 class Disk:
     """Bytes of draws with their journals, vectors, similarity and fits tables."""
 
@@ -113,12 +135,53 @@ class Disk:
 def count_studies(settings: Settings, home: Path) -> list[StudyCounts]:
     """Count every study of labels or names of a checked configuration.
 
-    home: the workflow's folder. Raises ConfigError if there is none.
+    home: the workflow's folder.
     """
-    names = settings.studies_of("labels", "names")
-    if not names:
-        raise ConfigError("studies: a plan is made for kinds labels and names, and there is none")
-    return [count_study(name, settings.studies[name], settings, home) for name in names]
+    return [
+        count_study(name, settings.studies[name], settings, home)
+        for name in settings.studies_of("labels", "names")
+    ]
+
+
+def count_code_studies(settings: Settings, home: Path) -> list[CodeCounts]:
+    """Count every study of code of a checked configuration. home: the workflow's folder."""
+    counts = []
+    for name in settings.studies_of("code"):
+        study = settings.studies[name]
+        prompts = render_prompts(find_resource(study.stimuli, home), study).prompts
+        cells = (study.grid or settings.grid).cells()
+        draws, answers, asked = _count_tokens(prompts, study, settings, cells)
+        counts.append(
+            CodeCounts(
+                name=name,
+                prompts=len(prompts),
+                draws=draws,
+                n_models=len(settings.models),
+                n_settings=len(cells),
+                cells=len(settings.cells(name)) * len(settings.models),
+                answer_tokens=answers,
+                prompt_tokens=asked,
+            )
+        )
+    return counts
+
+
+def _count_tokens(
+    prompts: pl.DataFrame, study: Study, settings: Settings, cells: list[str]
+) -> tuple[int, int, int]:
+    """Count draws of a model, and answer tokens (at most) and prompt tokens (about) of all."""
+    n_greedy = sum(parse_cell(cell)[0] == GREEDY for cell in cells)
+    rows = prompts.with_columns(
+        draws=pl.col("replicates").cast(pl.Int64) * (len(cells) - n_greedy)
+        + pl.col("greedy_replicates").cast(pl.Int64) * n_greedy,
+        words=pl.concat_str("system", "prompt", separator=" ", ignore_nulls=True).str.count_matches(
+            r"\S+"
+        ),
+    )
+    draws = int(rows["draws"].sum())
+    asked = float((rows["draws"] * (rows["words"] * TOKENS_PER_WORD + TEMPLATE_TOKENS)).sum())
+    answers = [study.max_new_tokens + model.reasoning_tokens for model in settings.models.values()]
+    return draws, draws * sum(answers), round(asked * len(settings.models))
 
 
 def count_study(name: str, study: Study, settings: Settings, home: Path) -> StudyCounts:
@@ -127,19 +190,7 @@ def count_study(name: str, study: Study, settings: Settings, home: Path) -> Stud
     prompts, design = stimuli.prompts, stimuli.design
     cells = settings.grid.cells()
     sampled = [cell for cell in cells if parse_cell(cell)[0] != GREEDY]
-    n_greedy = len(cells) - len(sampled)
-    rows = prompts.with_columns(
-        draws=pl.col("replicates").cast(pl.Int64) * len(sampled)
-        + pl.col("greedy_replicates").cast(pl.Int64) * n_greedy,
-        words=pl.concat_str("system", "prompt", separator=" ", ignore_nulls=True).str.count_matches(
-            r"\S+"
-        ),
-    )
-    draws = int(rows["draws"].sum())
-    prompt_tokens = float(
-        (rows["draws"] * (rows["words"] * TOKENS_PER_WORD + TEMPLATE_TOKENS)).sum()
-    )
-    answers = [study.max_new_tokens + model.reasoning_tokens for model in settings.models.values()]
+    draws, answers, asked = _count_tokens(prompts, study, settings, cells)
     texts = prompts.group_by(design.group).agg(pl.col("replicates").sum())["replicates"].min()
     return StudyCounts(
         name=name,
@@ -152,8 +203,8 @@ def count_study(name: str, study: Study, settings: Settings, home: Path) -> Stud
         n_encoders=len(settings.encoders),
         n_settings=len(cells),
         fitted_settings=len(sampled) if design.greedy_is_anchor else len(cells),
-        answer_tokens=draws * sum(answers),
-        prompt_tokens=round(prompt_tokens * len(settings.models)),
+        answer_tokens=answers,
+        prompt_tokens=asked,
     )
 
 
@@ -178,11 +229,14 @@ def find_dimension(name: str, encoder: Encoder, results: Path) -> int | None:
         return None
 
 
-def estimate_disk(studies: list[StudyCounts], dimensions: list[int]) -> Disk:
+def estimate_disk(
+    studies: list[StudyCounts], dimensions: list[int], code: Sequence[CodeCounts] = ()
+) -> Disk:
     """Estimate what a run leaves on disk, answers being as long as they may be.
 
     dimensions: of each encoder's vectors. Every text is taken to be another, so that each has a
-    vector; there are two copies of it, a study's own and the one that all studies share.
+    vector; there are two copies of it, a study's own and the one that all studies share. code:
+    studies of code, whose tables of pairs are not counted.
     """
     draws = similarity = fits = 0.0
     for study in studies:
@@ -190,5 +244,8 @@ def estimate_disk(studies: list[StudyCounts], dimensions: list[int]) -> Disk:
         draws += study.answer_tokens * (DRAW_BYTES + JOURNAL_BYTES) + study.cells * FILE_BYTES
         similarity += study.all_draws * study.n_encoders * SIMILARITY_BYTES + tables
         fits += study.fit_rows * FIT_BYTES + tables
-    vectors = sum(study.all_draws for study in studies) * sum(dimensions) * VECTOR_BYTES * 2
+    for each in code:
+        draws += each.answer_tokens * (DRAW_BYTES + JOURNAL_BYTES) + each.cells * FILE_BYTES
+    texts = sum(study.all_draws for study in studies) + sum(each.all_draws for each in code)
+    vectors = texts * sum(dimensions) * VECTOR_BYTES * 2
     return Disk(round(draws), round(vectors), round(similarity), round(fits))

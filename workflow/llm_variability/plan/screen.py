@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from llm_variability.plan.counts import UNKNOWN_DIMENSION, Disk, StudyCounts
+from llm_variability.plan.counts import UNKNOWN_DIMENSION, CodeCounts, Disk, StudyCounts
 from llm_variability.plan.population import PUBLISHED, Population, list_effects
 from llm_variability.plan.power import ALPHA, MOST_TEXTS, POWER, Finding
 
@@ -37,6 +37,7 @@ class Plan:
     file: its name. tokens_per_second: of the device that draws; measured: whether that is the
     user's own. dimensions: of the encoders' vectors, None where not known. family: over which
     tests are counted, in words. difference: in cosines, if texts were to be searched for one.
+    code: studies of code, for which no power is computed.
     """
 
     file: str
@@ -48,11 +49,20 @@ class Plan:
     measured: bool
     family: str
     difference: float | None
+    code: Sequence[CodeCounts] = ()
+
+    @property
+    def every_count(self) -> list[StudyCounts | CodeCounts]:
+        """Counts of all studies."""
+        return [*(study.counts for study in self.studies), *self.code]
+
+    @property
+    def answer_tokens(self) -> int:
+        return sum(each.answer_tokens for each in self.every_count)
 
     @property
     def hours(self) -> float:
-        tokens = sum(study.counts.answer_tokens for study in self.studies)
-        return tokens / self.tokens_per_second / 3600
+        return self.answer_tokens / self.tokens_per_second / 3600
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
@@ -78,8 +88,11 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "models": list(plan.models),
         "vector_dimensions": plan.dimensions,
         "studies": studies,
-        "draws": sum(study.counts.all_draws for study in plan.studies),
-        "answer_tokens": sum(study.counts.answer_tokens for study in plan.studies),
+        "code_studies": {
+            each.name: {**asdict(each), "all_draws": each.all_draws} for each in plan.code
+        },
+        "draws": sum(each.all_draws for each in plan.every_count),
+        "answer_tokens": plan.answer_tokens,
         "tokens_per_second": plan.tokens_per_second,
         "hours": plan.hours,
         "disk_bytes": {**asdict(plan.disk), "total": plan.disk.total},
@@ -92,14 +105,21 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 def to_text(plan: Plan) -> str:
     """Write a plan for a screen of 100 columns."""
-    lines = [*_head(plan), "", *_costs(plan), "", *_powers(plan)]
+    lines = [*_head(plan), "", *_costs(plan)]
+    if plan.studies:
+        lines += ["", *_powers(plan)]
+    for each in plan.code:
+        lines += [
+            "",
+            f"{each.name}: a study of code; no power is computed, paraphrases not counted",
+        ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def _head(plan: Plan) -> Iterator[str]:
-    first = plan.studies[0].counts
+    first = plan.every_count[0]
     numbers = [
-        (len(plan.studies), "study", "studies"),
+        (len(plan.every_count), "study", "studies"),
         (len(plan.models), "model", "models"),
         (len(plan.dimensions), "encoder", "encoders"),
         (first.n_settings, "setting", "settings"),
@@ -110,26 +130,27 @@ def _head(plan: Plan) -> Iterator[str]:
 
 
 def _costs(plan: Plan) -> Iterator[str]:
-    counts = [study.counts for study in plan.studies]
+    counts = plan.every_count
     rows = [
-        ("prompts", [each.prompts for each in counts], True),
-        ("formats", [each.n_formats for each in counts], False),
-        ("texts of a group in a format", [each.n_texts for each in counts], False),
-        ("settings that are fitted", [each.fitted_settings for each in counts], False),
-        ("draws a model", [each.draws for each in counts], True),
-        ("draws, all models", [each.all_draws for each in counts], True),
-        ("answer tokens, at most", [each.answer_tokens for each in counts], True),
-        ("prompt tokens, about", [each.prompt_tokens for each in counts], True),
-        ("files of draws (cells)", [each.cells for each in counts], True),
-        ("fits of mean cosines", [each.fits for each in counts], True),
+        ("prompts", "prompts", True),
+        ("formats", "n_formats", False),
+        ("texts of a group in a format", "n_texts", False),
+        ("settings that are fitted", "fitted_settings", False),
+        ("draws a model", "draws", True),
+        ("draws, all models", "all_draws", True),
+        ("answer tokens, at most", "answer_tokens", True),
+        ("prompt tokens, about", "prompt_tokens", True),
+        ("files of draws (cells)", "cells", True),
+        ("fits of mean cosines", "fits", True),
     ]
     width = max(14, *(len(each.name) + 2 for each in counts))
     heads = [each.name for each in counts] + (["in all"] if len(counts) > 1 else [])
     yield "COST".ljust(30) + "".join(head.rjust(width) for head in heads)
-    for title, numbers, adds in rows:
-        shown = [f"{number:,}" for number in numbers]
+    for title, name, adds in rows:
+        numbers = [getattr(each, name, None) for each in counts]
+        shown = ["-" if number is None else f"{number:,}" for number in numbers]
         if adds and len(counts) > 1:
-            shown.append(f"{sum(numbers):,}")
+            shown.append(f"{sum(number or 0 for number in numbers):,}")
         yield title.ljust(30) + "".join(each.rjust(width) for each in shown)
     yield f"{_hours(plan.hours)} of drawing at {plan.tokens_per_second:,.6g} tokens/s" + (
         " (given)"
