@@ -27,8 +27,11 @@ STAGES = {
     "stimuli": "prompts",
     "draws": "draws, the engine's load included",
     "counts": "counts",
+    "programs": "programs taken from replies",
     "embeddings": "embeddings",
-    "similarity": "cosines",
+    "pairs": "similarity of programs",
+    "curves": "curves",
+    "similarity": "cosines of texts",
     "fits": "fits",
     "sensitivity": "sensitivity",
     "diversity": "diversity",
@@ -109,7 +112,7 @@ def main() -> None:
         folder = Path(name)
         wall, peak = run_workflow(folder, arguments)
         results = folder / "results"
-        tables = [pl.read_parquet(path) for path in results.glob("draws/*/*/*.parquet")]
+        tables = [pl.read_parquet(path) for path in results.glob("draws/*/*/**/*.parquet")]
         tokens = sum(int(table["completion_tokens"].sum()) for table in tables)
         draws = sum(len(table) for table in tables)
         logs = [path.read_text(errors="replace") for path in results.glob("logs/engines/*.log")]
