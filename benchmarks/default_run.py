@@ -85,7 +85,7 @@ def run_workflow(folder: Path, arguments: argparse.Namespace) -> tuple[float, in
         )
         while run.poll() is None:
             peak = max(peak, memory_in_use(temporary))
-            time.sleep(0.5)
+            time.sleep(5)
     if run.returncode:
         sys.exit((folder / "output.txt").read_text()[-3000:])
     return time.monotonic() - begun, peak

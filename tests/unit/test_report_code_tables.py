@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 from llm_variability.report import code_alarms as alarms
 from llm_variability.report import code_statements as statements
 from llm_variability.report.alarms import MIN_PROGRAMS
-from llm_variability.report.code_rows import pool_cells
+from llm_variability.report.code_rows import pool_cells, tabulate_summaries
 from llm_variability.report.code_schemas import CODE_SCHEMAS
 from llm_variability.report.code_section import choose_programs
 from llm_variability.report.code_tables import (
@@ -312,3 +312,15 @@ def test_examples_are_the_first_task_unaltered_and_at_each_methods_end(folder):
         assert set(chosen["augmentation"]) >= {"original", "keyboard-1.0", "synonym-1.0"}
         assert chosen["task"].unique().to_list() == ["humaneval/task-0"]
         assert chosen["method"].is_unique().all()
+
+
+def test_one_set_alone_stands_once_in_the_tables(tables):
+    greedy = at_greedy(tables["code_summaries"])
+    several = tabulate_summaries(greedy, "tsed", one_model=False)
+    sets = [row[several.labels.index("Set")].text for row in several.rows]
+    assert {"all sets", *inputs.TASKS} == set(sets)
+    first = next(iter(inputs.TASKS))
+    one = greedy.filter(pl.col("set").is_null() | (pl.col("set") == first))
+    alone = tabulate_summaries(one, "tsed", one_model=False)
+    assert {row[alone.labels.index("Set")].text for row in alone.rows} == {first}
+    assert len(alone.rows) == sets.count(first)

@@ -6,6 +6,7 @@ This is the only module that knows vLLM.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import suppress
 from importlib import metadata
@@ -85,8 +86,16 @@ def server_command(
     return command
 
 
+_FEW_CORES = 4
+"""On a CPU with no more, vLLM's spare core for its own work is too dear."""
+
+
 def server_environment() -> dict[str, str]:
-    """Settings every engine runs under: offline, silent, on loopback only."""
+    """Settings every engine runs under: offline, silent, on loopback only.
+
+    On a CPU its threads are its own matter: Snakemake sets OMP_NUM_THREADS for the job that
+    happens to start it.
+    """
     settings = {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
@@ -96,5 +105,9 @@ def server_environment() -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": "lo",
     }
     if runs_on_cpu():
+        cores = os.cpu_count() or 1
         settings["VLLM_CPU_KVCACHE_SPACE"] = "1"
+        settings["OMP_NUM_THREADS"] = str(cores)
+        if cores <= _FEW_CORES:
+            settings["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
     return settings

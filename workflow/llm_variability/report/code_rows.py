@@ -90,6 +90,12 @@ def _set_column(row: Row) -> str:
     return str(row["set"] or ALL_SETS)
 
 
+def _each_set_once(rows: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the rows of all sets together where there is one set, whose rows are the same."""
+    only_one = rows["set"].drop_nulls().n_unique() == 1
+    return rows.filter(pl.col("set").is_not_null()) if only_one else rows
+
+
 def tabulate_points(curves: pl.DataFrame, measure: str, one_model: bool) -> Grid:
     """Write the points of curves. curves: rows of `code_curves` of one measure and setting."""
 
@@ -120,7 +126,7 @@ def tabulate_points(curves: pl.DataFrame, measure: str, one_model: bool) -> Grid
             ("Pairs", "number", _count("n_pairs")),
             ("Note", "text", _named("reason", "")),
         ],
-        curves,
+        _each_set_once(curves),
     )
 
 
@@ -137,7 +143,7 @@ def tabulate_summaries(summaries: pl.DataFrame, measure: str, one_model: bool) -
     """
     keys = ["model", "set", "method"]
     found: dict[tuple[Any, ...], dict[str, Row]] = {}
-    for row in summaries.iter_rows(named=True):
+    for row in _each_set_once(summaries).iter_rows(named=True):
         found.setdefault(tuple(row[key] for key in keys), {})[row["summary"]] = row
     lines = pl.DataFrame(
         [dict(zip(keys, place, strict=True)) for place in found],
