@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -185,3 +186,36 @@ def test_the_key_of_an_endpoint_is_written_nowhere(
     written = [path for path in workspace.folder.rglob("*") if path.is_file()]
     assert len(written) > 5
     assert not [path for path in written if secret.encode() in path.read_bytes()]
+
+
+def test_a_budget_stops_the_run_before_it_is_passed_and_a_higher_one_goes_on(
+    study: Workspace, server: FakeServer
+) -> None:
+    server.order()
+    small = {**server.model("first"), "budget": {"tokens": 1200}}
+    study.configure(small_study(models={"first": small}))
+    told = study.attempt("--cores", "2", "--retries", "0", TARGET)
+    assert told.returncode != 0
+    assert "models.first.budget.tokens: " in told.stdout
+    assert "raise it to go on" in told.stdout
+    assert "Traceback" not in told.stdout
+    kept = study.journal_draws(CELL)
+    assert 0 < len(kept) < DRAWS
+    spent = sum(20 + len(text.split()) for text in _answers(study))  # as the server's usage says
+    assert spent <= 1200
+    study.configure(
+        small_study(models={"first": {**server.model("first"), "budget": {"tokens": 100_000}}})
+    )
+    study.run(TARGET)
+    assert_finished_without_repeats(study, kept)
+    assert_kept_draws_were_asked_for_once(server, in_flight=0)
+
+
+def _answers(workspace: Workspace) -> list[str]:
+    """The texts in a cell's journals."""
+    records = [
+        json.loads(line)
+        for path in workspace.journals(CELL)
+        for line in path.read_text().splitlines()
+    ]
+    return [record["draw"]["raw"] for record in records if "draw" in record]
