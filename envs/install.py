@@ -214,7 +214,8 @@ def complete(environment: str, venv: Path, locks: "list[Path]", lock: "int | Non
     for path in locks:
         pins.update(read_pins(path))
         what = f"{len(read_pins(path))} packages of {path.relative_to(PROJECT)}"
-        run(what, [*pip, "--no-deps", "--requirement", str(path)], lock)
+        # Without --use-pep517, an old pip installs what has no wheel in a way it cannot check.
+        run(what, [*pip, "--no-deps", "--use-pep517", "--requirement", str(path)], lock)
     itself = ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT)]
     run("llm-variability", [*pip, *itself], lock)
 
