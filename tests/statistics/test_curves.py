@@ -207,11 +207,12 @@ def test_sets_are_in_the_order_asked_for_then_by_name() -> None:
 def test_ceiling_and_floor_are_those_of_the_tasks_that_have_a_pair_at_the_point() -> None:
     rows = list_task("a/1", 0.9, 0.1, {"0.1": 0.5, "0.5": 0.5})
     rows += list_task("a/2", 0.7, 0.3, {"0.1": 0.4, "0.5": None})
+    rows += list_task("a/3", 0.8, 0.2, {"0.1": 0.6, "0.5": 0.3})
     curves = tabulate(make_frame(rows)).curves
-    both = find(curves, set="a", comparison="augmented", rate="0.1")
-    one = find(curves, set="a", comparison="augmented", rate="0.5")
-    assert both["rescaled"] == pytest.approx((0.45 - 0.2) / (0.8 - 0.2))
-    assert one["rescaled"] == pytest.approx((0.5 - 0.1) / (0.9 - 0.1))
+    three = find(curves, set="a", comparison="augmented", rate="0.1")
+    two = find(curves, set="a", comparison="augmented", rate="0.5")
+    assert three["rescaled"] == pytest.approx((0.5 - 0.2) / (0.8 - 0.2))
+    assert two["rescaled"] == pytest.approx((0.4 - 0.15) / (0.85 - 0.15))
 
 
 def test_the_rescaled_ceiling_is_1_and_the_floor_0_with_nothing_uncertain() -> None:
@@ -265,6 +266,20 @@ def test_nothing_is_rescaled_where_the_ceiling_is_not_clearly_above_the_floor(
     assert tables.summaries["estimate"].null_count() == tables.summaries.height
     for told in (point["reason"], tables.summaries["reason"][0]):
         assert pl.Series([told]).str.contains(reason).item()
+
+
+def test_one_task_of_several_is_not_enough_to_rescale_a_point() -> None:
+    rows = [
+        row
+        for i in range(6)
+        for row in list_task(f"a/{i}", 0.8, 0.3, {"0.2": 0.6, "0.5": 0.5 if i == 0 else None})
+    ]
+    tables = tabulate(make_frame(rows))
+    assert find(tables.curves, set="a", comparison="augmented", rate="0.2")["rescaled"] is not None
+    point = find(tables.curves, set="a", comparison="augmented", rate="0.5")
+    assert point["estimate"] == pytest.approx(0.5)
+    assert point["rescaled"] is None
+    assert "one task of 6 has a pair here, a ceiling and a floor" in point["reason"]
 
 
 def test_a_set_of_one_task_has_no_floor_and_says_so() -> None:

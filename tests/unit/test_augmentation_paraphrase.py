@@ -167,3 +167,10 @@ def test_flags_come_in_one_order() -> None:
     flags = score_paraphrase("<reworded>def f(x):\n    return 99", ORIGINAL).flags
     assert list(flags) == [flag for flag in FLAGS if flag in flags]
     assert {"unclosed", "lost", "added", "code"} <= set(flags)
+
+
+def test_an_answer_that_repeats_the_request_s_tags_is_read_to_the_paraphrase() -> None:
+    echo = "The reworded request, between <reworded> and </reworded>:"
+    text = "Create a list of three numbers."
+    assert read_answer(f"{echo}\n<reworded>{text}</reworded>") == (text, ())
+    assert read_answer(f"{echo}\n<reworded>{text}") == (text, ("unclosed",))

@@ -796,7 +796,7 @@ def test_an_engine_that_is_gone_is_not_waited_for(
 
 
 def test_an_endpoint_that_refuses_connections_is_a_fault_after_retries(nobody: str) -> None:
-    assert draw_from(Server(nobody, "m")) == ([], ["no connection to the server"])
+    assert draw_from(Server(nobody, "m")) == ([], [f"no connection to {nobody}"])
 
 
 def test_an_endpoint_that_comes_back_is_used(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,3 +269,15 @@ def test_any_reply_has_a_status(reply: str, cut_off: bool) -> None:
 )
 def test_any_order_of_fences_and_lines_has_a_status(lines: list[str]) -> None:
     assert extract_code("\n".join(lines), "python").status in STATUSES
+
+
+def test_a_program_with_a_prompt_on_its_first_line_alone_stays_whole() -> None:
+    whole = "import math\ndef area(r):\n    return math.pi * r * r\n"
+    assert extract_code(fenced(f">>> {whole}"), "python").code == whole
+    pair = extract_code(fenced(">>> x = [3, 1]\ny = sorted(x)\n"), "python")
+    assert (pair.status, pair.code) == ("ok", "x = [3, 1]\ny = sorted(x)\n")
+
+
+def test_the_output_of_a_session_is_no_part_of_its_program() -> None:
+    session = ">>> f('a')\n3\n>>> g()\n[1, 2]\n"
+    assert extract_code(fenced(session), "python").code == "f('a')\ng()\n"

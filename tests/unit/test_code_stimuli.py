@@ -215,6 +215,8 @@ def test_a_cell_has_the_prompts_of_its_augmentation(folder: Path) -> None:
     assert len(take_prompts(prompts, "T0/original")) == 2
     assert take_prompts(prompts, "T0/paraphrase-high").is_empty()
     assert take_prompts(prompts, "T0").equals(prompts)
+    with pytest.raises(ValueError, match="no prompt of keyboard-0.7, so they are of another"):
+        take_prompts(prompts, "T0/keyboard-0.7")
 
 
 def test_the_command_writes_both_tables(

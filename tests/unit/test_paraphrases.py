@@ -214,7 +214,6 @@ def test_the_same_words_are_used_once_a_task() -> None:
         draw(2, told(OTHER)),
         draw(0, told(LOW), degree="high"),
         draw(0, told(other), task="two"),
-        draw(1, told(LOW), task="two"),
     )
     assert [(row["task"], row["degree"], row["variant"], row["used"]) for row in rows] == [
         ("mine/one", "low", 0, True),
@@ -222,9 +221,18 @@ def test_the_same_words_are_used_once_a_task() -> None:
         ("mine/one", "low", 2, True),
         ("mine/one", "high", 0, False),
         ("mine/two", "low", 0, True),
-        ("mine/two", "low", 1, True),
     ]
-    assert ["repeated" in row["flags"].split() for row in rows] == [0, 1, 0, 1, 0, 0]
+    assert ["repeated" in row["flags"].split() for row in rows] == [0, 1, 0, 1, 0]
+
+
+def test_words_that_came_for_two_tasks_are_a_paraphrase_of_neither() -> None:
+    rows = score(
+        draw(0, told("Sure, I can help with that.")),
+        draw(1, told(LOW)),
+        draw(0, told("sure, I can  help with that."), task="two"),
+    )
+    assert ["shared" in row["flags"].split() for row in rows] == [1, 0, 1]
+    assert [row["used"] for row in rows] == [False, True, False]
 
 
 def test_what_repeats_one_that_is_left_out_is_used() -> None:

@@ -171,7 +171,7 @@ def test_both_kinds_of_study_stand_on_one_page(results, tmp_path):
         + ["--config", str(tmp_path / "config.yaml"), "--output", str(tmp_path / "report.html")]
     )
     page = Elements((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert "by group and decoding setting" in page.text
+    assert "by group, prompt and decoding setting" in page.text
     assert page.text.index("Study labels", 2_000) < page.text.index("Study code: sensitivity")
     assert "Which p-value." in page.text and "Studies of groups" in page.text
     ids = [attributes["id"] for _, attributes in page.found if "id" in attributes]

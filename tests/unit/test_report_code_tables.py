@@ -238,15 +238,22 @@ def test_what_falls_fastest_comes_first_with_its_half_life(tables):
     assert f"gone at a rate of {half:.2f} [" in told[1]
     assert told[1].index("keyboard (") < told[1].index("nlpaug-keyboard (")
     assert told[1].index("nlpaug-keyboard (") < told[1].index("synonym (")
-    assert (
-        "synonym (slope at 0 −1.00 [−1.10, −0.90]; half of the way to the floor is not" in told[1]
-    )
+    assert "synonym (slope −1.00 [−1.10, −0.90]; half of the way to the floor is not" in told[1]
 
 
 def test_methods_are_ordered_by_their_slopes_and_not_by_their_rows(tables):
     backwards = at_greedy(tables["code_summaries"]).reverse()
     (_, told, _) = statements.describe_fastest(backwards, ["model-a", "model-b"])
-    assert told.index("keyboard (slope at 0 −4.00") < told.index("synonym (")
+    assert told.index("keyboard (slope −4.00") < told.index("synonym (")
+
+
+def test_slopes_without_intervals_are_put_in_no_order(tables):
+    summaries = at_greedy(tables["code_summaries"]).reverse()
+    bare = summaries.with_columns(pl.lit(None, pl.Float64).alias("ci_low"))
+    told = statements.describe_fastest(bare, ["model-a"])
+    assert len(told) == 1
+    assert "with too few tasks for intervals, so in no order" in told[0]
+    assert told[0].index("synonym (") < told[0].index("; keyboard (")
 
 
 def test_a_half_life_whose_upper_end_is_not_reached_says_so():

@@ -42,15 +42,18 @@ STATEMENTS = [
 ]
 
 
-def make_program(seed: int, prompt: str, temperature: float) -> str:
+def make_program(model: str, seed: int, prompt: str, temperature: float) -> str:
     """Make up a program: a statement for each word of the task, so like tasks have like programs.
 
+    The model `second` does not look at every third word, so it is the less sensitive one.
     One reply in eleven is a refusal, at a temperature above 0.
     """
     source = random.Random(f"{seed}/{prompt}/{temperature}")
     if temperature > 0 and source.random() < 1 / 11:
         return "I am sorry, I cannot help with that."
     words = [word for word in prompt.lower().split() if word.isalpha() and len(word) > 2][:20]
+    if model == "second":
+        words = ["same" if number % 3 == 0 else word for number, word in enumerate(words)]
     body = []
     for word in words:
         kind = sum(map(ord, word))
@@ -73,11 +76,11 @@ def reword(seed: int, prompt: str) -> str:
     return f"<reworded>{' '.join(words)}</reworded>"
 
 
-def answer(seed: int, prompt: str, temperature: float) -> str:
+def answer(model: str, seed: int, prompt: str, temperature: float) -> str:
     if "<request>" in prompt:
         return reword(seed, prompt)
     if "Python" in prompt:
-        return make_program(seed, prompt, temperature)
+        return make_program(model, seed, prompt, temperature)
     return make_text(seed, prompt, temperature)
 
 
@@ -90,7 +93,7 @@ async def complete(request: web.Request) -> web.Response:
     if mode == "500":
         return web.json_response({"error": {"message": "made-up failure"}}, status=500)
     prompt = body["messages"][-1]["content"]
-    text: str | None = answer(body["seed"], prompt, body["temperature"])
+    text: str | None = answer(body["model"], body["seed"], prompt, body["temperature"])
     finish = "stop"
     if mode == "mixed":
         kind = body["seed"] % 7

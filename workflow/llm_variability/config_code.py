@@ -60,7 +60,8 @@ class Augmentation(Section):
     )
     nested: bool = optional(
         False,
-        "Let the edits at a rate be among those at a higher one, which makes curves smoother.",
+        "Let the edits at a rate be among those at a higher one, which makes curves smoother; the"
+        " published calls (nlpaug-*) cannot.",
         "true or false",
     )
 

@@ -131,6 +131,7 @@ def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
             f" {draws * len(settings.models):,} in all"
         )
         if study.kind == "code":
+            line += " (fewer where variants come out alike)"
             if (how := study.paraphrase) is not None:
                 asked = prompts["task"].n_unique() * len(BANDS) * len(how.temperatures)
                 line += (

@@ -292,7 +292,9 @@ def describe_tables() -> str:
         "",
         "Generated from `workflow/llm_variability/tables.py` by `make config`. A table marked with",
         '"factors" begins with the study\'s own columns: the block (the format), each factor and,',
-        "where texts are compared across it, the unit (the name).",
+        "where texts are compared across it, the unit (the name). In studies of code these are,",
+        "all text: `task` (`set/id`), `set`, `language`, `augmentation` (`original`,",
+        "`keyboard-0.1`, `paraphrase-low`), `method`, `rate` (nominal, or the band) and `variant`.",
         "The metadata of each file (key `llm_variability`, JSON) say what made it.",
     ]
     for table in TABLES.values():

@@ -163,7 +163,7 @@ CURVES = Table(
 
 SUMMARIES = ("auc", "half_life", "slope")
 """One number a curve: the mean height of the rescaled curve over the rates it reaches; the rate at
-which it has fallen to a half; its slope at rate 0."""
+which it has fallen to a half; its slope over the first third."""
 
 CURVE_SUMMARIES = Table(
     "curve_summaries",

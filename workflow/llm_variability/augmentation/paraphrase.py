@@ -39,7 +39,7 @@ _REQUEST = (
     "<request>\n{text}\n</request>"
 )
 
-_ANSWER = re.compile(r"<reworded>(.*?)(?:</reworded>|\Z)", re.DOTALL)
+_ANSWER = re.compile(r"<reworded>((?:(?!<reworded>).)*?)(?:</reworded>|\Z)", re.DOTALL)
 _NAME = re.compile(r"`[^`\n]+`|\b[A-Za-z]\w*[_\d]\w*\b|\b[a-z]+[A-Z]\w*\b|(?<![\w.])\d+(?:\.\d+)?")
 _CODE = re.compile(r"^```|^\s*(?:def|class|import|from|return|for|while) .*:?$", re.MULTILINE)
 
@@ -57,6 +57,7 @@ FLAGS = {
     "length": f"it is more than {LENGTH_RATIO:g} times as long or as short as the original",
     "dissimilar": "its semantic similarity is below the least that is wanted",
     "repeated": "one of the same task that is used has the same words, white space and case aside",
+    "shared": "the same words came for another task too, so they are no paraphrase of either",
 }
 """What may be wrong with a paraphrase. A flagged one is kept and counted, never dropped unseen."""
 
@@ -85,11 +86,13 @@ def ask_for_paraphrase(text: str, degree: str) -> str:
 def read_answer(answer: str, cut: bool = False) -> tuple[str, tuple[str, ...]]:
     """Take the paraphrase out of a model's answer, reasoning already left out.
 
+    Of several pairs of tags, as when an answer begins by repeating the request, the one with the
+    longest text is taken.
     cut: the answer ended at the most tokens that were allowed, not by itself.
     Returns the text, without white space around it, and flags: `untagged` or `unclosed`, both for
     an answer without tags that was cut.
     """
-    found = _ANSWER.search(answer)
+    found = max(_ANSWER.finditer(answer), key=lambda each: len(each[1].strip()), default=None)
     if found is None:
         return answer.strip(), ("untagged", "unclosed") if cut else ("untagged",)
     return found[1].strip(), () if found[0].endswith("</reworded>") else ("unclosed",)
@@ -154,7 +157,7 @@ def score_paraphrase(
     least_similarity: float | None = None,
     cut: bool = False,
 ) -> Paraphrase:
-    """Read, score and flag a model's answer; `repeated` takes knowing the others and is not told.
+    """Read, score and flag a model's answer; `repeated` and `shared` take knowing the others.
 
     similarity: of the text that `read_answer` gives and the original, from an encoder's cosine or
     BERTScore. least_similarity: below it the paraphrase is flagged; None flags none.

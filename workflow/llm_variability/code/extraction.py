@@ -237,12 +237,25 @@ def _tidy(code: str) -> str:
     return f"{kept.rstrip()}\n" if kept.strip() else ""
 
 
+_PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.)(?: |$)")
+_CLEARLY_CODE = re.compile(
+    r"[ \t]+\S|(?:async[ \t]+)?def[ \t]+\w+[ \t]*\(|class[ \t]+\w+[ \t]*[:(]|@\w"
+    r"|(?:import|from|for|while|with|if|return)\b.*|\w+[ \t]*=[^=]"
+)
+
+
 def _drop_prompts(code: str) -> str:
-    """Take the prompts of an interactive session off its lines, and its output out."""
+    """Take the prompts of an interactive session off its lines, and its output out.
+
+    A line without a prompt is output, unless it is indented or begins as code does: then it is a
+    program whose lines do not all have prompts, and all of them stay.
+    """
     if not code.lstrip().startswith(">>> "):
         return code
-    lines = [line.lstrip() for line in code.split("\n")]
-    return "\n".join(line[4:] for line in lines if re.match(r"(?:>>>|\.\.\.)(?: |$)", line))
+    lines = code.split("\n")
+    if any(_CLEARLY_CODE.match(line) for line in lines if not _PROMPT.match(line)):
+        return "\n".join(_PROMPT.sub("", line, count=1) for line in lines)
+    return "\n".join(_PROMPT.sub("", line, count=1) for line in lines if _PROMPT.match(line))
 
 
 def parses(code: str, language: str) -> bool:

@@ -61,12 +61,14 @@ def explain_lines(panel: Panel) -> list[str | None]:
     """Say, point by point, why a mean cannot be put between floor and ceiling; None if it can."""
     present = find_rescalable(panel)
     tops, bottoms = (panel.similarity[:, panel.points.index(line)] for line in (CEILING, FLOOR))
-    return [_explain(tops[rows], bottoms[rows]) for rows in present.T]
+    return [_explain(tops[rows], bottoms[rows], len(panel.tasks)) for rows in present.T]
 
 
-def _explain(tops: Floats, bottoms: Floats) -> str | None:
+def _explain(tops: Floats, bottoms: Floats, n_tasks: int) -> str | None:
     if not len(tops):
         return "no task has a pair here, a ceiling and a floor"
+    if len(tops) == 1 < n_tasks:
+        return f"one task of {n_tasks} has a pair here, a ceiling and a floor"
     told = f"the ceiling ({tops.mean():.3f}) is"
     if tops.mean() <= bottoms.mean():
         return f"{told} not above the floor ({bottoms.mean():.3f})"

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config import Model, find_augmentation, parse_cell
+from llm_variability.config_code import PARAPHRASE
 from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.drawing import draw_cell, require_weights
@@ -26,9 +27,20 @@ from llm_variability.tables import (
 
 
 def take_prompts(prompts: pl.DataFrame, cell: str) -> pl.DataFrame:
-    """Keep the prompts of a cell: those of its augmentation, if it has one."""
+    """Keep the prompts of a cell: those of its augmentation, if it has one.
+
+    Raises ValueError if there is none, unless it is a band of paraphrases, which may be empty.
+    """
     augmentation = find_augmentation(cell)
-    return prompts if augmentation is None else prompts.filter(augmentation=augmentation)
+    if augmentation is None:
+        return prompts
+    kept = prompts.filter(augmentation=augmentation)
+    if kept.is_empty() and not augmentation.startswith(f"{PARAPHRASE}-"):
+        raise ValueError(
+            f"{cell}: the stimuli have no prompt of {augmentation}, so they are of another"
+            " configuration; run snakemake with --forcerun code_stimuli"
+        )
+    return kept
 
 
 def generate(arguments: argparse.Namespace) -> None:

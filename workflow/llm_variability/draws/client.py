@@ -228,9 +228,9 @@ async def _request(
         if server.is_engine:
             raise ServerGone("the engine is gone") from error
         why = f" ({server.hide(str(error))})" if isinstance(error, aiohttp.ClientSSLError) else ""
-        raise Passing(f"no connection to the server{why}", NOTHING) from error
+        raise Passing(f"no connection to {server.base_url}{why}", NOTHING) from error
     except aiohttp.ConnectionTimeoutError as error:
-        raise Passing("no connection to the server before the deadline", NOTHING) from error
+        raise Passing(f"no connection to {server.base_url} in time", NOTHING) from error
     except TimeoutError as error:
         raise Passing("no reply before the deadline (request_timeout_s)") from error
     except (aiohttp.ClientError, ValueError) as error:

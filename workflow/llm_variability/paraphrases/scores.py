@@ -21,7 +21,7 @@ from llm_variability.tables_code import PARAPHRASES
 
 log = logging.getLogger(__name__)
 
-NEVER_USED = ("empty", "identical", "repeated")
+NEVER_USED = ("empty", "identical", "repeated", "shared")
 """Flags of what is no paraphrase, or no further one."""
 
 Measure = Callable[[Sequence[str], Sequence[str]], Sequence[float | None]]
@@ -81,17 +81,22 @@ def gather_answers(draws: Mapping[str, pl.DataFrame], originals: Mapping[str, st
 def flag_repeats(
     tasks: Sequence[str], paraphrases: Sequence[Paraphrase], leave_out: Collection[str]
 ) -> list[tuple[Paraphrase, bool]]:
-    """Flag those that repeat one that is used, and say of each whether it is used itself.
+    """Flag those that repeat one that is used, or that came for several tasks; say which are used.
 
     tasks: of each paraphrase. leave_out: flags with which none is used, beside NEVER_USED.
     """
     barred = {*NEVER_USED, *leave_out}
+    tasks_of: dict[str, set[str]] = {}
+    for task, each in zip(tasks, paraphrases, strict=True):
+        tasks_of.setdefault(fold_words(each.text), set()).add(task)
     taken: set[tuple[str, str]] = set()
     found = []
     for task, each in zip(tasks, paraphrases, strict=True):
         words = task, fold_words(each.text)
         if words in taken:
             each = replace(each, flags=(*each.flags, "repeated"))
+        if each.text and len(tasks_of[words[1]]) > 1:
+            each = replace(each, flags=(*each.flags, "shared"))
         used = not barred.intersection(each.flags)
         if used:
             taken.add(words)

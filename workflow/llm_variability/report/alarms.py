@@ -67,12 +67,12 @@ def _places_of_alarms(cells: pl.DataFrame) -> dict[tuple[str, str], list[tuple[s
     return found
 
 
-def summarise_alarms(cells: pl.DataFrame) -> Iterator[str]:
+def summarise_alarms(cells: pl.DataFrame, place: str = "setting") -> Iterator[str]:
     """Say the same in a line a kind where more than three models have it."""
     found = _places_of_alarms(cells)
     kinds = Counter(name for _, name in found)
     yield from describe_alarms(
-        cells, [name for name, models in kinds.items() if models <= _MODELS_LISTED]
+        cells, [name for name, models in kinds.items() if models <= _MODELS_LISTED], place
     )
     for name, models in kinds.items():
         if models <= _MODELS_LISTED:
@@ -85,22 +85,25 @@ def summarise_alarms(cells: pl.DataFrame) -> Iterator[str]:
         ]
         worst = max(places, key=lambda place: place[2])
         yield (
-            f"{ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in {len(places):,} settings of"
+            f"{ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in {len(places):,} {place}s of"
             f" {models:,} models; most with {worst[0]} in {worst[1]} ({percent(worst[2])})."
         )
 
 
 def describe_alarms(
-    cells: pl.DataFrame, kinds: Collection[str] = tuple(THRESHOLDS)
+    cells: pl.DataFrame, kinds: Collection[str] = tuple(THRESHOLDS), place: str = "setting"
 ) -> Iterator[str]:
-    """Say, a line a model and kind, in which settings a share is above its threshold."""
+    """Say, a line a model and kind, in which settings a share is above its threshold.
+
+    place: what a row of cells is called.
+    """
     for (model, name), places in _places_of_alarms(cells).items():
         if name not in kinds:
             continue
         worst = max(places, key=lambda place: place[1])
         yield (
             f"{model}: {ALARM_WORDS[name]} above {percent(THRESHOLDS[name])} in"
-            f" {quantity(len(places), 'setting')}; most in {worst[0]} ({percent(worst[1])})."
+            f" {quantity(len(places), place)}; most in {worst[0]} ({percent(worst[1])})."
         )
 
 

@@ -165,7 +165,7 @@ def describe_code_alarms(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     tables: of `code_tables.CODE_SCHEMAS`, the rows of one study.
     """
     return [
-        *alarms.summarise_alarms(tables["code_draws"]),
+        *alarms.summarise_alarms(tables["code_draws"], "cell"),
         *describe_failing_cells(tables["code_extractions"]),
         *describe_few_tasks(tables["code_curves"]),
         *describe_lines_that_cross(tables["code_curves"]),

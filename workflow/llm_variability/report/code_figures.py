@@ -54,7 +54,7 @@ def choose_setting(curves: pl.DataFrame) -> Setting | None:
 def describe_choice(setting: Setting) -> str:
     """Say which setting is shown, and why if it is not the published one."""
     if setting[0] == GREEDY:
-        return "temperature 0 (greedy decoding), as published"
+        return "temperature 0 (greedy decoding), the published setting"
     return (
         f"temperature {setting[0]} and top-p {setting[1]} ({cell_name(*setting)}), the setting"
         " nearest to greedy decoding, which was not drawn"

@@ -162,16 +162,23 @@ def tabulate_summaries(summaries: pl.DataFrame, measure: str, one_model: bool) -
             f"{max(row['n_tasks'] for row in found[tuple(line[key] for key in keys)].values()):,}"
         )
 
+    def note(line: Row) -> str:
+        rows = found[tuple(line[key] for key in keys)].values()
+        return "; ".join(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
+
     return _grid(
-        f"One number a curve ({measure}, rescaled) with 95% intervals, tasks resampled.",
+        f"One number a curve ({measure}, rescaled) with 95% intervals, tasks resampled. Mean"
+        " height: over the rates that the curve reaches, so compare methods by their differences"
+        " below, which are over the rates that both reach.",
         [
             _model(one_model),
             ("Set", "name", _set_column),
             ("Method", "head", _named("method")),
             ("Mean height", "number", summary("auc")),
             ("Half-life", "number", summary("half_life")),
-            ("Slope at 0", "number", summary("slope")),
+            ("Slope, first third", "number", summary("slope")),
             ("Tasks", "number", tasks),
+            ("Note", "text", note),
         ],
         lines,
     )

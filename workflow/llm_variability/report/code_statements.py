@@ -12,13 +12,13 @@ from llm_variability.report.code_figures import ALL_SETS, list_methods, list_set
 from llm_variability.report.code_heatmap import NOT_REACHED, arrange_panels
 from llm_variability.report.wording import listing, p_number, percent, quantity, signed
 
-SHORT_WORDS = {"auc": "mean height", "half_life": "half-life", "slope": "slope at 0"}
+SHORT_WORDS = {"auc": "mean height", "half_life": "half-life", "slope": "first slope"}
 """Names of summaries where there is little room."""
 
 SUMMARY_WORDS = {
     "auc": "mean height of the rescaled curve",
     "half_life": "half-life",
-    "slope": "slope at rate 0",
+    "slope": "slope over the first third",
     "ceiling": "ceiling and floor",
 }
 _MODELS_TOLD = 6
@@ -51,14 +51,28 @@ def show_half_life(row: Mapping[str, Any]) -> str:
     return reason
 
 
+Methods = list[tuple[str, dict[str, dict[str, Any]]]]
+"""Methods, each with its summaries by name."""
+
+
+def _have_intervals(methods: Methods) -> bool:
+    return all(each["slope"]["ci_low"] is not None for _, each in methods)
+
+
+def _order_by_slope(methods: Methods) -> Methods:
+    if not _have_intervals(methods):
+        return methods
+    return sorted(methods, key=lambda item: float(item[1]["slope"]["estimate"]))
+
+
 def describe_fastest(summaries: pl.DataFrame, models: Sequence[str]) -> list[str]:
     """Say, a sentence a model, under which method code changes fastest.
 
     summaries: rows of `code_summaries` of one measure and setting. Methods are ordered by their
-    slope at rate 0, the steepest first.
+    slope over the first third, the steepest first, if the slopes have intervals.
     """
     rows = summaries.filter(of_set(None))
-    found: dict[str, list[tuple[str, dict[str, dict[str, Any]]]]] = {}
+    found: dict[str, Methods] = {}
     for model in models:
         of_model: dict[str, dict[str, dict[str, Any]]] = {}
         for row in rows.filter(pl.col("model") == model).iter_rows(named=True):
@@ -69,9 +83,11 @@ def describe_fastest(summaries: pl.DataFrame, models: Sequence[str]) -> list[str
             if "slope" in each and each["slope"]["estimate"] is not None
         ]
         if usable:
-            found[model] = sorted(usable, key=lambda item: item[1]["slope"]["estimate"])
+            found[model] = _order_by_slope(usable)
     sentences = []
-    steepest = [methods[0][0] for methods in found.values() if len(methods) > 1]
+    steepest = [
+        methods[0][0] for methods in found.values() if len(methods) > 1 and _have_intervals(methods)
+    ]
     if len(steepest) > 1:
         counts = {method: steepest.count(method) for method in dict.fromkeys(steepest)}
         told = listing([f"{method} with {count:,}" for method, count in counts.items()])
@@ -82,11 +98,13 @@ def describe_fastest(summaries: pl.DataFrame, models: Sequence[str]) -> list[str
         parts = []
         for method, each in methods:
             slope = each["slope"]
-            told = f"{method} (slope at 0 {_with_interval(slope, show_interval(slope))}"
+            told = f"{method} (slope {_with_interval(slope, show_interval(slope))}"
             if "half_life" in each:
                 told += f"; {show_half_life(each['half_life'])}"
             parts.append(f"{told})")
-        order = ", from the steepest" if len(parts) > 1 else ""
+        order = ", from the steepest over the first third" if len(parts) > 1 else ""
+        if not _have_intervals(methods):
+            order = ", with too few tasks for intervals, so in no order"
         sentences.append(f"{model}, curves rescaled{order}: {'; '.join(parts)}.")
     return sentences
 
@@ -316,16 +334,19 @@ def describe_left_out(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     paraphrases = tables["code_paraphrases"]
     if unused := int((paraphrases["paraphrases"] - paraphrases["used"]).sum()):
         told.append(f"{quantity(unused, 'paraphrase')} that no prompt was made of, by their flags")
+    measure = next(iter(curves["measure"]), "")
+    begins = (pl.col("comparison") == "augmented") & (pl.col("realised") == 0)
     lacking = curves.filter(
-        pl.col("measure") == curves["measure"].first(),
+        pl.col("measure") == measure,
         pl.col("set").is_null(),
         pl.col("n_tasks") < pl.col("n_tasks_asked"),
+        ~begins.fill_null(value=False),
     )
     if lacking.height:
         most = int((lacking["n_tasks_asked"] - lacking["n_tasks"]).max())  # type: ignore[arg-type]
         told.append(
             f"tasks without a pair of programs in {quantity(lacking.height, 'point')} of the"
-            f" curves (up to {quantity(most, 'task')} in one)"
+            f" curves of {measure} (up to {quantity(most, 'task')} in one)"
         )
     return told
 
