@@ -7,7 +7,14 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 
@@ -84,9 +91,11 @@ def _rates(values: Any) -> list[str]:
     return grid_axis(values, 0.0, 1.0, low_is_allowed=True)
 
 
-Temperatures = Annotated[list[str], BeforeValidator(_temperatures)]
-TopPs = Annotated[list[str], BeforeValidator(_top_ps)]
-Rates = Annotated[list[str], BeforeValidator(_rates)]
+_AXIS = WithJsonSchema({"type": "array", "items": {"type": ["number", "string"]}})
+
+Temperatures = Annotated[list[str], BeforeValidator(_temperatures), _AXIS]
+TopPs = Annotated[list[str], BeforeValidator(_top_ps), _AXIS]
+Rates = Annotated[list[str], BeforeValidator(_rates), _AXIS]
 """Axes of the grid, in ascending order, as canonical text."""
 
 
