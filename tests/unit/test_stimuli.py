@@ -69,7 +69,7 @@ def test_the_published_example_is_among_the_prompts() -> None:
 
 
 def test_the_published_system_prompt_goes_with_every_prompt() -> None:
-    table, _, _ = render_prompts(LABELS, study())
+    table = render_prompts(LABELS, study()).prompts
     assert set(table["system"]) == {"You are a chatbot"}
 
 
@@ -102,7 +102,7 @@ def test_each_group_is_named_with_the_right_article(group: str) -> None:
 
 
 def test_the_reference_levels_are_the_published_ones() -> None:
-    _, design, _ = render_prompts(LABELS, study())
+    design = render_prompts(LABELS, study()).design
     assert [(factor.name, factor.reference) for factor in design.factors] == [
         ("race", "White"),
         ("gender", "man"),
@@ -110,7 +110,7 @@ def test_the_reference_levels_are_the_published_ones() -> None:
 
 
 def test_every_group_has_as_many_prompts_as_formats() -> None:
-    table, _, _ = render_prompts(LABELS, study())
+    table = render_prompts(LABELS, study()).prompts
     assert set(table.group_by("race", "gender").len()["len"]) == {13}
 
 
@@ -127,7 +127,7 @@ def test_other_groups_come_from_another_file(ages: Path) -> None:
 
 
 def test_the_design_of_other_groups_follows_their_file(ages: Path) -> None:
-    _, design, _ = render_prompts(ages, study(ages))
+    design = render_prompts(ages, study(ages)).design
     assert design == Design(
         "format",
         (
@@ -150,28 +150,28 @@ def test_three_factors_are_crossed(tmp_path: Path) -> None:
 def test_levels_that_look_like_numbers_are_texts(tmp_path: Path) -> None:
     values = copy.deepcopy(AGES)
     values["factors"]["age"] = {"reference": 20, "levels": {8: "8-year-old", 20: "20-year-old"}}
-    table, _, _ = render_prompts(save(tmp_path, values), study())
+    table = render_prompts(save(tmp_path, values), study()).prompts
     assert set(table["age"]) == {"8", "20"}
 
 
 def test_no_system_prompt_is_null(ages: Path) -> None:
-    table, _, _ = render_prompts(ages, study(ages))
+    table = render_prompts(ages, study(ages)).prompts
     assert table["system"].null_count() == len(table)
 
 
 def test_formats_are_those_asked_for_in_that_order() -> None:
-    table, design, _ = render_prompts(LABELS, study(formats=["synopsis", "story"]))
+    table, design, *_ = render_prompts(LABELS, study(formats=["synopsis", "story"]))
     assert table["format"].unique(maintain_order=True).to_list() == ["synopsis", "story"]
     assert design.blocks == ("synopsis", "story")
 
 
 def test_every_prompt_asks_for_the_study_s_draws() -> None:
-    table, _, _ = render_prompts(LABELS, study(draws=7, greedy_draws=2))
+    table = render_prompts(LABELS, study(draws=7, greedy_draws=2)).prompts
     assert set(table.select("replicates", "greedy_replicates").rows()) == {(7, 2)}
 
 
 def test_greedy_draws_are_as_many_as_draws_unless_told() -> None:
-    table, _, _ = render_prompts(LABELS, study(draws=7))
+    table = render_prompts(LABELS, study(draws=7)).prompts
     assert set(table["greedy_replicates"]) == {7}
 
 
