@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from llm_variability.augmentation.edits import (
     Edit,
-    Frame,
     Unit,
     apply_edits,
     count_asked,
     edit_units,
     stream_seed,
 )
+from llm_variability.config_code import Frame
 
 RATES = st.integers(0, 100).map(lambda percent: percent / 100)
 SEEDS = st.integers(0, 2**64 - 1)
@@ -146,7 +146,7 @@ def test_spellings_of_a_rate_share_a_stream_and_nested_rates_too() -> None:
 @settings(deadline=None)
 @given(prefix=st.text(), text=st.text(min_size=1), postfix=st.text())
 def test_a_frame_leaves_the_text_as_it_is(prefix: str, text: str, postfix: str) -> None:
-    whole = Frame(prefix, postfix).wrap(text)
+    whole = Frame(prefix=prefix, postfix=postfix).wrap(text)
     assert text in whole
     assert whole.startswith(prefix)
     assert whole.endswith(postfix)

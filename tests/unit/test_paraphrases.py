@@ -16,10 +16,11 @@ import pytest
 from llm_variability.augmentation.paraphrase import ask_for_paraphrase, measure_bleu
 from llm_variability.config import ConfigError, Encoder, Settings, validate
 from llm_variability.fetch.weights import find_in_package
-from llm_variability.paraphrases.requests import DESIGN, read_tasks, tabulate_requests
+from llm_variability.paraphrases.requests import DESIGN, tabulate_requests
 from llm_variability.paraphrases.scores import gather_answers, measure_cosines, score_answers
 from llm_variability.similarity.embedding import SentenceEncoder
 from llm_variability.stimuli.identity import prompt_id
+from llm_variability.stimuli.tasks import read_task_sets
 from llm_variability.tables import DRAWS, STIMULI, read_metadata, read_table, write_table
 from llm_variability.tables_code import PARAPHRASES
 
@@ -98,7 +99,7 @@ def tasks(tmp_path: Path) -> Path:
 
 
 def test_each_task_is_asked_for_at_each_degree(tasks: Path) -> None:
-    requests = tabulate_requests(read_tasks(tasks, {"mine": None}), variants=3)
+    requests = tabulate_requests(read_task_sets(tasks, {"mine": None}), variants=3)
     asked = [(row["task"], row["degree"]) for row in requests.rows(named=True)]
     assert asked == [
         (f"mine/{name}", degree) for name in TEXTS for degree in ("low", "medium", "high")
@@ -111,7 +112,7 @@ def test_each_task_is_asked_for_at_each_degree(tasks: Path) -> None:
 
 
 def test_the_bare_text_is_asked_about(tasks: Path) -> None:
-    requests = tabulate_requests(read_tasks(tasks, {"mine": ["two"]}), variants=1)
+    requests = tabulate_requests(read_task_sets(tasks, {"mine": ["two"]}), variants=1)
     for row in requests.rows(named=True):
         assert row["prompt"] == ask_for_paraphrase(TEXTS["two"], row["degree"])
         assert row["prompt_id"] == prompt_id(None, row["prompt"])
@@ -119,8 +120,8 @@ def test_the_bare_text_is_asked_about(tasks: Path) -> None:
 
 def test_two_sets_with_one_text_are_told(tasks: Path) -> None:
     (tasks / "other.jsonl").write_text((tasks / "mine.jsonl").read_text())
-    with pytest.raises(ConfigError, match=r"^tasks: mine/one and other/one have the same text"):
-        read_tasks(tasks, {"mine": None, "other": None})
+    with pytest.raises(ConfigError, match=r"^tasks: mine/one and other/one have the same words"):
+        read_task_sets(tasks, {"mine": None, "other": None})
 
 
 @pytest.mark.parametrize(("tokens", "fits"), [(512, False), (511, True)])

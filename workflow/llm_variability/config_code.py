@@ -67,12 +67,11 @@ class Augmentation(Section):
 
     def names(self) -> list[str]:
         """Name each method at each rate, `keyboard-0.1` like; `original` is not among them."""
-        return [
-            f"{method}-{rate}"
-            for method in self.methods
-            for rate in self.rates
-            if not (rate == "0" and method in EXACT)
-        ]
+        return [f"{method}-{rate}" for method in self.methods for rate in self.rates_of(method)]
+
+    def rates_of(self, method: str) -> list[str]:
+        """List a method's rates, less the one at which it leaves a text as it is."""
+        return [rate for rate in self.rates if not (rate == "0" and method in EXACT)]
 
 
 class Paraphrasing(Section):
@@ -127,6 +126,10 @@ class Frame(Section):
     postfix: str = optional(
         "", "Stands after every prompt, with an empty line between.", "any text"
     )
+
+    def wrap(self, text: str) -> str:
+        """Write the whole prompt; `text` stands in it as it is, empty words leave no trace."""
+        return "\n\n".join(part for part in (self.prefix, text, self.postfix) if part)
 
 
 class Extraction(Section):

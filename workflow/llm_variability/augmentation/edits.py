@@ -61,21 +61,6 @@ class Augmented:
         return self.edited / self.eligible if self.eligible else 0.0
 
 
-@dataclass(frozen=True)
-class Frame:
-    """Words before and after every prompt of a study, the same for all, never augmented.
-
-    Each is set apart by an empty line; an empty one leaves no trace.
-    """
-
-    prefix: str = ""
-    postfix: str = ""
-
-    def wrap(self, text: str) -> str:
-        """Write the whole prompt; `text` stands in it as it is."""
-        return "\n\n".join(part for part in (self.prefix, text, self.postfix) if part)
-
-
 def count_asked(rate: float, eligible: int) -> int:
     """Count the units a rate asks for: rate x eligible, rounded (halves to the even number).
 

@@ -20,8 +20,9 @@ import tree_sitter
 
 from llm_variability.code.languages import LANGUAGES, Language, find_language
 from llm_variability.code.trees import parse_code
+from llm_variability.tables_code import PROGRAM_STATUSES
 
-STATUSES = ("ok", "invalid", "truncated", "no_code")
+STATUSES = PROGRAM_STATUSES
 """Of a draw: a program that parses; code that does not; code whose end is missing as the reply was
 cut off; no code at all. Only `ok` is compared."""
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from llm_variability.config import Encoder
-from llm_variability.config_code import Paraphrasing
+from llm_variability.config_code import BANDS, Paraphrasing
 from llm_variability.logs import stage_log, stage_parser
 from llm_variability.paraphrases.bertscore import measure_bertscore
-from llm_variability.paraphrases.requests import DESIGN, read_tasks, tabulate_requests
+from llm_variability.paraphrases.requests import DESIGN, tabulate_requests
 from llm_variability.paraphrases.scores import (
     gather_answers,
     measure_cosines,
@@ -21,6 +21,7 @@ from llm_variability.paraphrases.scores import (
     tell_over_long,
 )
 from llm_variability.similarity.embedding import SentenceEncoder
+from llm_variability.stimuli.tasks import read_task_sets
 from llm_variability.tables import (
     DRAWS,
     STIMULI,
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 def request(arguments: argparse.Namespace) -> None:
     settings = Paraphrasing.model_validate(json.loads(arguments.paraphrase))
-    tasks = read_tasks(arguments.tasks_folder, json.loads(arguments.tasks))
+    tasks = read_task_sets(arguments.tasks_folder, json.loads(arguments.tasks))
     metadata = {
         "study": arguments.study,
         "design": DESIGN.to_json(),
@@ -95,7 +96,7 @@ def score(arguments: argparse.Namespace) -> None:
         "%d answers, %d of them used: %s",
         len(table),
         len(used),
-        ", ".join(f"{used.filter(band=band).height} {band}" for band in ("low", "medium", "high")),
+        ", ".join(f"{used.filter(band=band).height} {band}" for band in BANDS),
     )
     metadata = {
         "study": asked["study"],

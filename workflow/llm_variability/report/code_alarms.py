@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from llm_variability.config import cell_name
-from llm_variability.config_code import BANDS, EXACT, PARAPHRASE
+from llm_variability.config_code import BANDS, EXACT, ORIGINAL, PARAPHRASE
 from llm_variability.report import alarms
 from llm_variability.report.alarms import MIN_PROGRAMS
 from llm_variability.report.wording import listing, percent, quantity, signed
@@ -129,7 +129,7 @@ def describe_unrealised(augmentations: pl.DataFrame) -> Iterator[str]:
             f" {signed(row['realised'], 3)}); read its curve by the realised rate, as drawn."
         )
     changed = augmentations.filter(
-        pl.col("nominal") == 0, ~pl.col("method").is_in(["original", *EXACT])
+        pl.col("nominal") == 0, ~pl.col("method").is_in([ORIGINAL, *EXACT])
     )
     for (method,), part in changed.partition_by(
         "method", maintain_order=True, as_dict=True

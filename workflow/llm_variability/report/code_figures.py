@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from llm_variability.augmentation.paraphrase import BANDS as BLEU_OF_BANDS
 from llm_variability.config import GREEDY, cell_name
 from llm_variability.config_code import BANDS, PARAPHRASE
 from llm_variability.report.code_names import BANDS_KIND, PARAPHRASES_KIND, CodeFigure
@@ -23,9 +24,6 @@ from llm_variability.report.lines import draw_legend, line_style, longest_line
 
 ALL_SETS = "all sets"
 """How the sets of a study are called where they are taken together."""
-
-LEAST_DIVERSE = {"low": 0.5, "medium": 0.2, "high": 0.0}
-"""BLEU from which on a paraphrase is in a band."""
 
 _BAND_COLOURS = {"low": "#0072B2", "medium": "#E69F00", "high": "#D55E00"}
 _BAND_MARKERS = {"low": "o", "medium": "^", "high": "D"}
@@ -380,7 +378,7 @@ def draw_paraphrases(paraphrases: pl.DataFrame, study: str) -> Figure:
                         edgecolors="white" if used else _BAND_COLOURS[band],
                         linewidths=0.4 if used else 0.9,
                     )
-            for edge in (LEAST_DIVERSE["low"], LEAST_DIVERSE["medium"]):
+            for edge in (BLEU_OF_BANDS[band][0] for band in ("low", "medium")):
                 axes.axvline(edge, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
             if not scored.drop_nulls(name).height:
                 axes.text(0.5, 0.5, "no paraphrase", ha="center", transform=axes.transAxes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from llm_variability.augmentation.edits import Augmented, Frame
+from llm_variability.augmentation.edits import Augmented
 from llm_variability.augmentation.registry import METHODS, augment_texts
-from llm_variability.config import ConfigError, Study, shown
-from llm_variability.config_code import EXACT, ORIGINAL, PARAPHRASE, Augmentation
+from llm_variability.config import Study
+from llm_variability.config_code import ORIGINAL, PARAPHRASE, Augmentation, Frame
 from llm_variability.stimuli.prompts import prompt_row
-from llm_variability.stimuli.tasks import HUMANEVAL, Task, read_task_set
+from llm_variability.stimuli.tasks import HUMANEVAL, Task, TaskOfSet, read_task_sets
 from llm_variability.table_contract import Design
 from llm_variability.tables_code import AUGMENTATIONS
 
@@ -54,24 +54,9 @@ class CodePrompts(NamedTuple):
     facts: dict[str, Any]
 
 
-def read_tasks(folder: Path, study: Study) -> dict[str, tuple[str, Task]]:
-    """Read the tasks a study takes: by `set/id`, its set and the task, in the order asked for.
-
-    Raises ConfigError, one line a problem, if there is no such folder, set or task, a file is
-    wrong, or two sets hold the same text.
-    """
-    if not folder.is_dir():
-        raise ConfigError(f"{shown(folder)} is no folder. Allowed: one with sets of tasks")
-    tasks = {
-        f"{name}/{task.id}": (name, task)
-        for name, wanted in (study.tasks or {}).items()
-        for task in read_task_set(folder, name, wanted)
-    }
-    first: dict[str, str] = {}
-    for key, (_, task) in tasks.items():
-        if (other := first.setdefault(" ".join(task.text.split()), key)) != key:
-            raise ConfigError(f"tasks: {other} and {key} have the same words. Allowed: one of them")
-    return tasks
+def read_tasks(folder: Path, study: Study) -> dict[str, TaskOfSet]:
+    """Read the tasks a study takes, by `set/id`. Raises ConfigError as `read_task_sets` does."""
+    return read_task_sets(folder, study.tasks or {})
 
 
 def list_task_files(folder: Path, study: Study) -> list[Path]:
@@ -102,14 +87,14 @@ class _Variant(NamedTuple):
 
 
 def _augmented(
-    tasks: dict[str, tuple[str, Task]], study: Study, sources: Sources | None
+    tasks: Mapping[str, TaskOfSet], study: Study, sources: Sources | None
 ) -> Iterator[_Variant]:
     how = study.augmentation or Augmentation()
     texts = {key: task.text for key, (_, task) in tasks.items()}
     for key, text in texts.items():
         yield _Variant(key, ORIGINAL, "0", 0, text)
     for method in how.methods:
-        rates = [rate for rate in how.rates if not (rate == "0" and method in EXACT)]
+        rates = how.rates_of(method)
         if sources is None:
             for key, text in texts.items():
                 for rate in rates:
@@ -125,7 +110,7 @@ def _augmented(
             )
 
 
-def _paraphrased(tasks: dict[str, tuple[str, Task]], table: pl.DataFrame) -> Iterator[_Variant]:
+def _paraphrased(tasks: Mapping[str, TaskOfSet], table: pl.DataFrame) -> Iterator[_Variant]:
     numbers: dict[tuple[str, str], int] = {}
     for row in table.filter("used").iter_rows(named=True):
         if row["task"] in tasks:
@@ -157,14 +142,13 @@ def _untouched(text: str) -> Augmented:
 
 
 def _rows(
-    tasks: dict[str, tuple[str, Task]], study: Study, variants: Iterator[_Variant]
+    tasks: Mapping[str, TaskOfSet], study: Study, variants: Iterator[_Variant]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    frame = study.frame
-    wrapped = Frame() if frame is None else Frame(frame.prefix, frame.postfix)
+    frame = study.frame or Frame()
     seen: set[tuple[str, str]] = set()
     for each in variants:
         name, task = tasks[each.task]
-        row = prompt_row(None, wrapped.wrap(each.text), study)
+        row = prompt_row(None, frame.wrap(each.text), study)
         named = {
             "task": each.task,
             "set": name,
@@ -190,7 +174,7 @@ def _rows(
         seen.add(key)
 
 
-def _describe_sets(tasks: dict[str, tuple[str, Task]]) -> dict[str, Any]:
+def _describe_sets(tasks: Mapping[str, TaskOfSet]) -> dict[str, Any]:
     sets: dict[str, list[Task]] = {}
     for name, task in tasks.values():
         sets.setdefault(name, []).append(task)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -264,3 +264,33 @@ def read_task_set(folder: Path, name: str, wanted: Sequence[str] | None = None) 
     if len(set(wanted)) < len(wanted):
         raise ConfigError(f"tasks: a task of {name} is given twice. Allowed: each once")
     return [by_id[each] for each in wanted]
+
+
+class TaskOfSet(NamedTuple):
+    """A task and the set it is of."""
+
+    set: str
+    task: Task
+
+
+def read_task_sets(
+    folder: Path, wanted: Mapping[str, Sequence[str] | None]
+) -> dict[str, TaskOfSet]:
+    """Read the tasks of several sets, by `set/id`, in the order asked for.
+
+    wanted: the ids taken of each set; None takes all.
+    Raises ConfigError, one line a problem, if there is no such folder, set or task, a file is
+    wrong, or two sets hold the same words, which prompts could not tell apart.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"{shown(folder)} is no folder. Allowed: one with sets of tasks")
+    tasks = {
+        f"{name}/{task.id}": TaskOfSet(name, task)
+        for name, ids in wanted.items()
+        for task in read_task_set(folder, name, ids)
+    }
+    first: dict[str, str] = {}
+    for key, (_, task) in tasks.items():
+        if (other := first.setdefault(" ".join(task.text.split()), key)) != key:
+            raise ConfigError(f"tasks: {other} and {key} have the same words. Allowed: one of them")
+    return tasks
