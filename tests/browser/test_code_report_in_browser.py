@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import re
 import runpy
-import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from chromium import BROWSER_TEST, run_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here (Debian: apt install chromium)"),
-]
+pytestmark = BROWSER_TEST
 
 unit = Path(__file__).parents[1] / "unit"
 inputs = SimpleNamespace(**runpy.run_path(str(unit / "code_inputs.py")))
-
-
-def run_chromium(profile: Path, *arguments: str) -> str:
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
-    command += [f"--user-data-dir={profile}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import html
 import re
 import runpy
-import shutil
 import struct
-import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,36 +15,14 @@ from types import SimpleNamespace
 import matplotlib.image
 import numpy as np
 import pytest
+from chromium import BROWSER_TEST, run_chromium
 
 from llm_variability.report.svg import compact_svg
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here (Debian: apt install chromium)"),
-]
+pytestmark = BROWSER_TEST
 
 unit = Path(__file__).parents[1] / "unit"
 inputs = SimpleNamespace(**runpy.run_path(str(unit / "report_inputs.py")))
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-]
-
-
-def run_chromium(profile: Path, *arguments: str) -> str:
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,29 +13,11 @@ from llm_variability.report.__main__ import main
 from llm_variability.report.code_names import list_code_figures, list_code_heatmaps
 from llm_variability.report.code_schemas import CODE_SCHEMAS
 from llm_variability.report.schemas import SCHEMAS
+from page_elements import Elements
 
 HERE = Path(__file__).parent
 inputs = SimpleNamespace(**runpy.run_path(str(HERE / "code_inputs.py")))
 others = SimpleNamespace(**runpy.run_path(str(HERE / "report_inputs.py")))
-
-
-class Elements(HTMLParser):
-    """Every element with its attributes, and all text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.text += data
-
-    def named(self, *tags):
-        return [attributes for tag, attributes in self.found if tag in tags]
 
 
 def of(folder: Path, pattern: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import runpy
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,27 +24,9 @@ from llm_variability.report.provenance import (
     without_credentials,
 )
 from llm_variability.report.schemas import SCHEMAS
+from page_elements import Elements
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
-
-
-class Elements(HTMLParser):
-    """Every element with its attributes, and all text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.text += data
-
-    def named(self, *tags):
-        return [attributes for tag, attributes in self.found if tag in tags]
 
 
 @pytest.fixture(scope="module")

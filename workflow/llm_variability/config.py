@@ -14,7 +14,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -352,6 +352,11 @@ _AUGMENTATION_PATTERN = r"original|paraphrase-[a-z]+|[a-z]+(?:-[a-z]+)?-(?:0|[01
 CELL_PATTERN = rf"{SETTING_PATTERN}(?:/(?:{_AUGMENTATION_PATTERN}))?"
 
 
+def match_names(names: Iterable[str]) -> str:
+    """Write the pattern of a wildcard that is one of these names; nothing matches none."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
 def parse_cell(cell: str) -> tuple[str, str | None]:
     """Read (temperature, top_p) from a cell's name; top_p is None for greedy decoding.
 
@@ -668,13 +673,16 @@ class Settings(Section):
         """Name the studies of some kinds."""
         return [name for name, study in self.studies.items() if study.kind in kinds]
 
+    def grid_of(self, study: str) -> Grid:
+        """Give a study's decoding settings: its own, or those of all studies."""
+        return self.studies[study].grid or self.grid
+
     def cells(self, study: str) -> list[str]:
         """Name a study's cells, setting by setting."""
-        own = self.studies[study]
-        cells = (own.grid or self.grid).cells()
-        if not own.augmentations:
+        cells, augmentations = self.grid_of(study).cells(), self.studies[study].augmentations
+        if not augmentations:
             return cells
-        return [f"{cell}/{augmentation}" for cell in cells for augmentation in own.augmentations]
+        return [f"{cell}/{augmentation}" for cell in cells for augmentation in augmentations]
 
     @model_validator(mode="after")
     def _paraphrases_by_what_is_there(self) -> Settings:

@@ -26,6 +26,7 @@ from llm_variability.config import (
 from llm_variability.config_code import BANDS, Augmentation
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.fits.text_variance import MIN_TEXTS
+from llm_variability.report.wording import quantity
 from llm_variability.stimuli.code import needs_wordnet, read_tasks
 from llm_variability.stimuli.registry import check_stimuli, render_prompts
 
@@ -57,7 +58,7 @@ def _weights_problem(kind: Kind, settings: Model | Encoder) -> str | None:
 
 
 def _code_problems(settings: Settings, study: Study, folder: Path) -> Iterator[str]:
-    """What a study of code needs on this machine, once its tasks can be read."""
+    """What a study of code lacks here. Raises ConfigError if its tasks cannot be read."""
     from llm_variability.augmentation.published import check_published_synonyms
     from llm_variability.augmentation.wordnet import check_source
     from llm_variability.code.languages import load_grammar
@@ -87,10 +88,11 @@ def _problems(settings: Settings, home: Path) -> Iterator[str]:
     for name, study in settings.studies.items():
         path = find_resource(study.stimuli, home)
         try:
-            check_stimuli(path, study)
             if study.kind == "code":
                 for problem in _code_problems(settings, study, path):
                     yield f"studies.{name}.{problem}"
+            else:
+                check_stimuli(path, study)
         except ConfigError as error:
             told = str(error)
             yield f"studies.{name}.{told if told.startswith(_OWN) else f'stimuli: {told}'}"
@@ -110,25 +112,20 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def quantity(settings: int) -> str:
-    """Write a number of settings."""
-    return "1 setting" if settings == 1 else f"{settings} settings"
-
-
 def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
     """Say, a line a study, how many draws it makes, and what will keep it from being fitted.
 
     settings: checked ones. home: the workflow's folder.
     """
     for name, study in settings.studies.items():
-        cells = (study.grid or settings.grid).cells()
+        cells = settings.grid_of(name).cells()
         stimuli = render_prompts(find_resource(study.stimuli, home), study)
         prompts, design = stimuli.prompts, stimuli.design
         greedy, sampled = prompts["greedy_replicates"].sum(), prompts["replicates"].sum()
         draws = sum(greedy if cell == cell_name(GREEDY, None) else sampled for cell in cells)
         line = (
-            f"{name}: {len(prompts):,} prompts at {quantity(len(cells))}: {draws:,} draws a model,"
-            f" {draws * len(settings.models):,} in all"
+            f"{name}: {len(prompts):,} prompts at {quantity(len(cells), 'setting')}:"
+            f" {draws:,} draws a model, {draws * len(settings.models):,} in all"
         )
         if study.kind == "code":
             line += " (fewer where variants come out alike)"

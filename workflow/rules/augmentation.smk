@@ -71,7 +71,7 @@ rule paraphrase_requests:
     benchmark:
         f"{RESULTS}/benchmarks/paraphrases/{{study}}/requests.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, PARAPHRASED)) or "(?!)",
+        study=match_names(PARAPHRASED),
     priority: BEFORE_DRAWS
     conda:
         ENVIRONMENT
@@ -107,7 +107,7 @@ use rule generate as generate_paraphrases with:
     benchmark:
         f"{RESULTS}/benchmarks/paraphrases/{{study}}/{{model}}/{{cell}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, PARAPHRASED)) or "(?!)",
+        study=match_names(PARAPHRASED),
     priority: DRAWS_FIRST + 1
     params:
         max_new_tokens=lambda wildcards: PARAPHRASING[wildcards.study].max_new_tokens,
@@ -138,7 +138,7 @@ rule score_paraphrases:
     benchmark:
         f"{RESULTS}/benchmarks/paraphrases/{{study}}/scores.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, PARAPHRASED)) or "(?!)",
+        study=match_names(PARAPHRASED),
     priority: BEFORE_DRAWS
     conda:
         ENVIRONMENT

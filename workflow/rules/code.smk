@@ -11,8 +11,6 @@ OUTPUTS:         {RESULTS}/programs/{study}/{model}.parquet
 Studies are those of kind code (CODE_STUDIES).
 """
 
-import re
-
 from llm_variability.code import (
     COSINE_VERSION as CODE_COSINE_VERSION,
     EXTRACT_VERSION,
@@ -21,7 +19,6 @@ from llm_variability.code import (
 from llm_variability.config_code import Extraction
 from llm_variability.similarity import EMBED_VERSION
 
-CODE_PATTERN = "|".join(map(re.escape, CODE_STUDIES)) or "(?!)"
 TREE_THREADS = 8  # or as many cores as there are
 
 
@@ -41,7 +38,7 @@ rule extract_programs:
     benchmark:
         f"{RESULTS}/benchmarks/programs/{{study}}/{{model}}.tsv"
     wildcard_constraints:
-        study=CODE_PATTERN,
+        study=match_names(CODE_STUDIES),
     conda:
         ENVIRONMENT
     params:
@@ -75,7 +72,7 @@ rule embed_programs:
     benchmark:
         f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
     wildcard_constraints:
-        study=CODE_PATTERN,
+        study=match_names(CODE_STUDIES),
     conda:
         ENVIRONMENT
     threads: ENCODER_THREADS
@@ -109,7 +106,7 @@ rule tsed:
     benchmark:
         f"{RESULTS}/benchmarks/pairs/{{study}}/{{model}}/tsed.tsv"
     wildcard_constraints:
-        study=CODE_PATTERN,
+        study=match_names(CODE_STUDIES),
     conda:
         ENVIRONMENT
     threads: TREE_THREADS
@@ -153,7 +150,7 @@ rule code_cosine:
     benchmark:
         f"{RESULTS}/benchmarks/pairs/{{study}}/{{model}}/cosine/{{encoder}}.tsv"
     wildcard_constraints:
-        study=CODE_PATTERN,
+        study=match_names(CODE_STUDIES),
     conda:
         ENVIRONMENT
     params:

@@ -5,9 +5,7 @@ REQUIRED INPUTS: none
 OUTPUTS:         {RESULTS}/config.yaml
 """
 
-import re
-
-from llm_variability.config import CELL_PATTERN
+from llm_variability.config import CELL_PATTERN, match_names
 
 # Studies of labels and names go through the same rules; those of code have rules of their own
 # between the draws and the report.

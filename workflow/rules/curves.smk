@@ -6,8 +6,6 @@ OUTPUTS:         {RESULTS}/curves/{study}/{curves,summaries,contrasts,fits}.parq
 Studies are those of kind code (CODE_STUDIES).
 """
 
-import re
-
 from llm_variability.curves import VERSION as CURVES_VERSION
 
 
@@ -33,7 +31,7 @@ rule curves:
     benchmark:
         f"{RESULTS}/benchmarks/curves/{{study}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, CODE_STUDIES)) or "(?!)",
+        study=match_names(CODE_STUDIES),
     conda:
         ENVIRONMENT
     params:

@@ -33,8 +33,6 @@ Globals of the Snakefile: settings (config.Settings), HOME (the workflow's folde
 results folder), ENVIRONMENT (the conda YAML of the environment).
 """
 
-import re
-
 from llm_variability.report import VERSION as REPORT_VERSION
 from llm_variability.report.code_names import CODE_PREFIX, list_code_figures, list_code_heatmaps
 from llm_variability.report.code_schemas import CODE_SCHEMAS
@@ -95,7 +93,7 @@ rule heatmap:
     benchmark:
         f"{RESULTS}/benchmarks/report/heatmap/{{study}}/{{model}}/{{encoder}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, CROSSED)) or "(?!)",
+        study=match_names(CROSSED),
     conda:
         ENVIRONMENT
     params:
@@ -122,7 +120,7 @@ use rule heatmap as heatmap_one_factor with:
             for suffix in ("png", "pdf")
         ],
     wildcard_constraints:
-        study="|".join(map(re.escape, UNCROSSED)) or "(?!)",
+        study=match_names(UNCROSSED),
 
 
 rule mean_cosine:
@@ -213,7 +211,7 @@ rule model_figures:
     benchmark:
         f"{RESULTS}/benchmarks/report/models/{{study}}/{{encoder}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, CROSSED)) or "(?!)",
+        study=match_names(CROSSED),
     conda:
         ENVIRONMENT
     params:
@@ -237,7 +235,7 @@ use rule model_figures as model_figures_one_factor with:
             for suffix in ("png", "pdf")
         ],
     wildcard_constraints:
-        study="|".join(map(re.escape, UNCROSSED)) or "(?!)",
+        study=match_names(UNCROSSED),
 
 
 rule output_length:
@@ -435,11 +433,7 @@ CODE_HEATMAPS = {
     for each in list_code_heatmaps(CODE_MEASURES)
 }
 # With one setting there is nothing to lay out over temperature and top-p.
-GRIDDED = [
-    study
-    for study in CODE_STUDIES
-    if len((settings.studies[study].grid or settings.grid).cells()) > 1
-]
+GRIDDED = [study for study in CODE_STUDIES if len(settings.grid_of(study).cells()) > 1]
 
 
 # All figures over all models of a study come of one job, since starting one takes longer.
@@ -460,8 +454,7 @@ rule code_figures:
     benchmark:
         f"{RESULTS}/benchmarks/report/code_figures/{{study}}.tsv"
     wildcard_constraints:
-        study="|".join(re.escape(each) for each in CODE_STUDIES if each not in PARAPHRASED)
-        or "(?!)",
+        study=match_names(each for each in CODE_STUDIES if each not in PARAPHRASED),
     conda:
         ENVIRONMENT
     params:
@@ -489,7 +482,7 @@ use rule code_figures as code_figures_paraphrased with:
             for suffix in ("png", "pdf")
         ],
     wildcard_constraints:
-        study="|".join(map(re.escape, PARAPHRASED)) or "(?!)",
+        study=match_names(PARAPHRASED),
 
 
 rule code_heatmaps:
@@ -509,7 +502,7 @@ rule code_heatmaps:
     benchmark:
         f"{RESULTS}/benchmarks/report/code_heatmaps/{{study}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, GRIDDED)) or "(?!)",
+        study=match_names(GRIDDED),
     conda:
         ENVIRONMENT
     params:

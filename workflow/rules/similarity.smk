@@ -25,7 +25,7 @@ rule embed:
     benchmark:
         f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, GROUP_STUDIES)) or "(?!)",
+        study=match_names(GROUP_STUDIES),
     conda:
         ENVIRONMENT
     threads: ENCODER_THREADS

@@ -27,7 +27,7 @@ rule stimuli:
     benchmark:
         f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, GROUP_STUDIES)) or "(?!)",
+        study=match_names(GROUP_STUDIES),
     priority: BEFORE_DRAWS
     conda:
         ENVIRONMENT
@@ -70,7 +70,7 @@ rule code_stimuli:
     benchmark:
         f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
     wildcard_constraints:
-        study="|".join(map(re.escape, CODE_STUDIES)) or "(?!)",
+        study=match_names(CODE_STUDIES),
     priority: BEFORE_DRAWS
     conda:
         ENVIRONMENT

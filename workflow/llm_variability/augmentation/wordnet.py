@@ -143,8 +143,7 @@ def lay_out(found: Path, folder: Path) -> Path:
     return target
 
 
-def _unpack_package(holder: Path) -> Path:
-    """Copy the package's files with the line ends of the original, which their offsets count on."""
+def _find_package() -> Path:
     name, _, version = PACKAGE.partition("==")
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
@@ -157,6 +156,12 @@ def _unpack_package(holder: Path) -> Path:
             f"wordnet: package: the {name!r} that is installed holds no {_PACKAGE_FOLDER}."
             f" Allowed: version {version}"
         )
+    return folder
+
+
+def _unpack_package(holder: Path) -> Path:
+    """Copy the package's files with the line ends of the original, which their offsets count on."""
+    folder = _find_package()
     for name in NLTK_FILES:
         if (folder / name).is_file():
             content = (folder / name).read_bytes()
@@ -234,9 +239,6 @@ def check_source(source: str) -> None:
     source: as for `fetch_wordnet`. What has to be fetched first is not looked for.
     """
     if source == "package":
-        if find_spec(PACKAGE.partition("==")[0]) is None:
-            raise ConfigError(
-                f"wordnet.source: package: `pip install {PACKAGE}` installs the one that is meant"
-            )
+        _find_package()
     elif source not in SOURCES:
         find_wordnet(Path(source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from llm_variability.fits.multiplicity import adjust_family
+from llm_variability.fits.multiplicity import adjust_within
 
 CONTRAST_FAMILY = ["study", "measure", "summary", "kind"]
 """Columns whose values never share a family of contrasts: other questions, or the same one asked of
@@ -36,8 +36,5 @@ def adjust_slopes(fits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _adjust(table: pl.DataFrame, asked: pl.Expr, family: list[str]) -> pl.DataFrame:
-    rows = table.drop("p_holm", "p_bh", "family_size", strict=False).with_row_index("row")
-    tested = rows.filter(pl.col("p_value").is_not_null() & asked)
-    parts = [adjust_family(part) for part in tested.partition_by(family, maintain_order=True)]
-    adjusted = pl.concat([adjust_family(tested.clear()), *parts])
-    return rows.join(adjusted, on="row", how="left", maintain_order="left").drop("row")
+    bare = table.drop("p_holm", "p_bh", "family_size", strict=False)
+    return adjust_within(bare, asked, family)

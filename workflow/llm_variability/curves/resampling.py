@@ -5,8 +5,6 @@ Both stay inside the sets of tasks: sets are what a study chose, tasks are the s
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
 from llm_variability.curves.points import Floats, Names
+from llm_variability.streams import begin_stream
 
 MIN_TASKS = 4
 """Fewer tasks have no interval: three have ten different samples, and their whole range misses the
@@ -31,12 +30,6 @@ class Interval(NamedTuple):
     low: float | None
     high: float | None
     reason: str | None
-
-
-def begin_stream(*key: str | int) -> np.random.Generator:
-    """Begin a stream of random numbers that depends on what it is for, and on nothing else."""
-    digest = hashlib.blake2b(json.dumps(key).encode(), digest_size=8).digest()
-    return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
 def draw_weights(sets: Names, seed: int, resamples: int) -> Floats:

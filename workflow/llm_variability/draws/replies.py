@@ -223,7 +223,10 @@ def read_completion(order: Order, content: bytes | str, secret: str | None = Non
     What a model says in `refusal` in place of content is its answer. Raises ValueError if the
     completion is cut off or not of the known form.
     """
-    loaded = _load(content)
+    return _read_completion(order, _load(content), secret)
+
+
+def _read_completion(order: Order, loaded: Any, secret: str | None) -> Draw:
     try:
         choice = loaded["choices"][0]
         usage = loaded["usage"] if isinstance(loaded.get("usage"), Mapping) else {}
@@ -269,7 +272,7 @@ def read_reply(
         loaded = None
     error = _find_error(loaded)
     if 200 <= status < 300 and error is None:
-        return _read_answer(order, loaded, headers, content, secret)
+        return _read_answer(order, loaded, headers, secret)
     told, usage = error_text(status, content, secret), read_usage(loaded)
     if 200 <= status < 300:
         code = error.get("code") if isinstance(error, Mapping) else None
@@ -285,7 +288,6 @@ def _read_answer(
     order: Order,
     loaded: Any,
     headers: Mapping[str, str],
-    content: bytes,
     secret: str | None,
 ) -> Reply:
     usage = read_usage(loaded)
@@ -293,7 +295,7 @@ def _read_answer(
         kind = headers.get("Content-Type", "of no type").split(";")[0]
         raise Passing(hide(f"a broken reply: no JSON, or cut off ({kind})", secret))
     try:
-        draw = read_completion(order, content, secret)
+        draw = _read_completion(order, loaded, secret)
     except ValueError as error:
         raise Passing(f"a broken reply: {error}", usage) from None
     if draw.finish_reason == "error":

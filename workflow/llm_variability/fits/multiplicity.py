@@ -41,22 +41,32 @@ def adjust_p_values(fits: pl.DataFrame, family: str = "study") -> pl.DataFrame:
     if family not in FAMILIES:
         raise ValueError(f"family: {family!r} is none of {', '.join(FAMILIES)}")
     marginal = pl.col("coding").is_in(["marginal", "interaction"])
-    rows = fits.with_row_index("row").with_columns(
+    rows = fits.with_columns(
         pl.when(marginal).then(pl.lit("marginal")).otherwise(pl.col("coding")).alias(_READING)
     )
-    tested = rows.filter(
-        pl.col("p_value").is_not_null(), pl.col("term").ne_missing(pl.lit(INTERCEPT))
-    )
-    parts = tested.partition_by([*_APART, _READING, *FAMILIES[family]], maintain_order=True)
-    adjusted = pl.concat([adjust_family(tested.clear()), *(adjust_family(part) for part in parts)])
-    joined = rows.join(adjusted, on="row", how="left", maintain_order="left")
-    return joined.select(*ADJUSTED.columns)
+    asked = pl.col("term").ne_missing(pl.lit(INTERCEPT))
+    adjusted = adjust_within(rows, asked, [*_APART, _READING, *FAMILIES[family]])
+    return adjusted.select(*ADJUSTED.columns)
+
+
+def adjust_within(rows: pl.DataFrame, asked: pl.Expr, family: list[str]) -> pl.DataFrame:
+    """Adjust the p values of rows within families.
+
+    rows: with a column `p_value`. asked: which of them ask something. family: columns that a family
+    has one value of. Returns the rows in their order with `p_holm`, `p_bh` and `family_size`, null
+    where there is no p value or nothing is asked.
+    """
+    numbered = rows.with_row_index("row")
+    tested = numbered.filter(pl.col("p_value").is_not_null() & asked)
+    parts = [_adjust_family(part) for part in tested.partition_by(family, maintain_order=True)]
+    adjusted = pl.concat([_adjust_family(tested.clear()), *parts])
+    return numbered.join(adjusted, on="row", how="left", maintain_order="left").drop("row")
 
 
 _NEW_COLUMNS = {name: ADJUSTED.columns[name].dtype for name in ("p_holm", "p_bh", "family_size")}
 
 
-def adjust_family(tested: pl.DataFrame) -> pl.DataFrame:
+def _adjust_family(tested: pl.DataFrame) -> pl.DataFrame:
     """Adjust the p values of one family.
 
     tested: columns `row` and `p_value`, no p value null. Returns a row each: `row`, `p_holm`,

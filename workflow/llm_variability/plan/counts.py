@@ -149,7 +149,7 @@ def count_code_studies(settings: Settings, home: Path) -> list[CodeCounts]:
     for name in settings.studies_of("code"):
         study = settings.studies[name]
         prompts = render_prompts(find_resource(study.stimuli, home), study).prompts
-        cells = (study.grid or settings.grid).cells()
+        cells = settings.grid_of(name).cells()
         draws, answers, asked = _count_tokens(prompts, study, settings, cells)
         counts.append(
             CodeCounts(

@@ -18,8 +18,6 @@ difference of their mean squares, which is the difference of mean cosines that t
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +30,7 @@ from numpy.typing import NDArray
 from llm_variability.fits.coding import list_groups
 from llm_variability.fits.random_intercept import Floats, UnfittableError
 from llm_variability.sensitivity.texts import GroupTexts
+from llm_variability.streams import begin_stream
 from llm_variability.tables import Factor
 
 ALL_GROUPS = "all groups"
@@ -229,12 +228,6 @@ def spread_of_groups(dispersions: Floats, n_texts: Floats) -> Floats:
     return spread
 
 
-def random_stream(*key: str | int | None) -> np.random.Generator:
-    """Begin a stream of random numbers of a test's own, whatever other tests there are."""
-    digest = hashlib.blake2b(json.dumps(key).encode(), digest_size=8).digest()
-    return np.random.default_rng(int.from_bytes(digest, "big"))
-
-
 @dataclass(frozen=True)
 class DispersionTests:
     """The tests of one setting.
@@ -255,7 +248,7 @@ class DispersionTests:
         UnfittableError as `permute_units` does.
         """
         members = self.collect(groups)
-        rng = random_stream(*self.key, *("/".join(self.names[group]) for group in groups))
+        rng = begin_stream(*self.key, *("/".join(self.names[group]) for group in groups))
         draw = permute_independently if self.blocks[0][0].units is None else permute_units
         return draw(members, len(groups), self.permutations, rng)
 
