@@ -59,6 +59,7 @@ from llm_variability.config_fields import (
     required,
     usable_folder,
 )
+from llm_variability.config_personas import Dialogue, Personas, Separation
 
 __all__ = ["NAME_PATTERN", "ConfigError", "canonical_number"]
 
@@ -400,11 +401,13 @@ class NameSelection(Section):
 _KEYS_OF_KINDS = {
     "names": ["names"],
     "formats": ["labels", "names"],
-    "tasks": ["code"],
+    "tasks": ["code", "personas"],
     "augmentation": ["code"],
     "paraphrase": ["code"],
-    "frame": ["code"],
-    "extraction": ["code"],
+    "personas": ["personas"],
+    "dialogue": ["personas"],
+    "frame": ["code", "personas"],
+    "extraction": ["code", "personas"],
     "grid": ["code"],
 }
 """Keys that not every kind of study has, and the kinds that have them."""
@@ -413,16 +416,17 @@ _KEYS_OF_KINDS = {
 class Study(Section):
     """A study: which prompts, how many draws of each, what of them is compared."""
 
-    kind: Literal["labels", "names", "code"] = optional(
+    kind: Literal["labels", "names", "code", "personas"] = optional(
         "labels",
         "What varies. `labels`: the group that the prompt names; `names`: the name in the prompt,"
-        " common in a group; `code`: the wording of a programming task.",
-        "labels, names, code",
+        " common in a group; `code`: the wording of a programming task; `personas`: who asks for a"
+        " program.",
+        "labels, names, code, personas",
     )
     stimuli: str = required(
-        "File with the prompt template, the formats and the groups; for kind code, the folder with"
-        " the sets of tasks.",
-        "an existing YAML file; for kind code, an existing folder",
+        "File with the prompt template, the formats and the groups; for kinds code and personas,"
+        " the folder with the sets of tasks.",
+        "an existing YAML file; for kinds code and personas, an existing folder",
     )
     names: NameSelection | None = optional(
         None, "Which names are taken, with kind names only.", "a mapping"
@@ -433,7 +437,7 @@ class Study(Section):
     tasks: dict[Name, list[str] | None] | None = optional(
         None,
         "Sets of tasks, each a file NAME.jsonl of the folder or `humaneval`, and the tasks taken of"
-        " each (null: all), with kind code only.",
+        " each (null: all), with kinds code and personas only.",
         "a mapping from names of sets to lists of ids, or null",
     )
     augmentation: Augmentation | None = optional(
@@ -442,11 +446,24 @@ class Study(Section):
     paraphrase: Paraphrasing | None = optional(
         None, "A model that rewords the prompts, with kind code only.", "a mapping"
     )
+    personas: Personas | None = optional(
+        None, "Who asks, and which model takes their parts, with kind personas only.", "a mapping"
+    )
+    dialogue: Dialogue | None = optional(
+        None,
+        "Let the model ask back before it writes code, and the persona answer, with kind personas"
+        " only (default: no dialogue).",
+        "a mapping",
+    )
     frame: Frame | None = optional(
-        None, "Words around every prompt, never changed, with kind code only.", "a mapping"
+        None,
+        "Words around every prompt, never changed, with kinds code and personas only.",
+        "a mapping",
     )
     extraction: Extraction | None = optional(
-        None, "How a program is taken out of a reply, with kind code only.", "a mapping"
+        None,
+        "How a program is taken out of a reply, with kinds code and personas only.",
+        "a mapping",
     )
     grid: Grid | None = optional(
         None,
@@ -492,10 +509,14 @@ class Study(Section):
                     f"the key {key} needs kind: {' or '.join(kinds)}; this study is of kind"
                     f" {self.kind}",
                 )
-        if self.kind == "code" and not self.tasks:
+        if self.kind in _KEYS_OF_KINDS["tasks"] and not self.tasks:
             raise PydanticCustomError(
                 "source",
                 "tasks: is missing. Allowed: a mapping from names of sets to lists of ids, or null",
+            )
+        if self.kind == "personas" and self.personas is None:
+            raise PydanticCustomError(
+                "source", "personas: is missing. Allowed: a mapping with at least the key model"
             )
         if self.kind == "names" and (self.draws, self.greedy_draws or 1) != (1, 1):
             raise PydanticCustomError(
@@ -645,9 +666,14 @@ class Settings(Section):
         WordNetSource(), "WordNet, for synonyms in studies of code.", "a mapping"
     )
     similarity: ProgramSimilarity = optional(
-        ProgramSimilarity(), "How alike programs are, in studies of code.", "a mapping"
+        ProgramSimilarity(),
+        "How alike programs are, in studies of code and of personas.",
+        "a mapping",
     )
     curves: Curves = optional(Curves(), "Curves of studies of code.", "a mapping")
+    separation: Separation = optional(
+        Separation(), "How far apart personas are, in studies of personas.", "a mapping"
+    )
     fits: Fits = optional(Fits(), "Estimates and their tests.", "a mapping")
     sensitivity: Sensitivity = optional(Sensitivity(), "Sensitivity analyses.", "a mapping")
     report: Report = optional(Report(), "Figures and page.", "a mapping")
@@ -690,20 +716,7 @@ class Settings(Section):
             if (how := study.paraphrase) is None:
                 continue
             where = f"studies.{name}.paraphrase"
-            if how.model not in self.models:
-                known = ", ".join(self.models)
-                raise PydanticCustomError(
-                    "source", f"{where}.model: {how.model!r} is no model. Allowed: {known}"
-                )
-            model = self.models[how.model]
-            longest = how.max_new_tokens + model.reasoning_tokens
-            if model.max_model_len is not None and longest >= model.max_model_len:
-                raise PydanticCustomError(
-                    "source",
-                    f"{where}.max_new_tokens: with the reasoning, {longest} tokens do not fit"
-                    f" models.{how.model}.max_model_len = {model.max_model_len}, which holds the"
-                    " request too. Allowed: fewer than that",
-                )
+            self._check_helper(how.model, how.max_new_tokens, where)
             if how.bertscore is not None and how.bertscore not in self.encoders:
                 known = ", ".join(self.encoders)
                 raise PydanticCustomError(
@@ -711,6 +724,36 @@ class Settings(Section):
                     f"{where}.bertscore: {how.bertscore!r} is no encoder. Allowed: {known}",
                 )
         return self
+
+    @model_validator(mode="after")
+    def _personas_by_what_is_there(self) -> Settings:
+        for name, study in self.studies.items():
+            if (how := study.personas) is None:
+                continue
+            where = f"studies.{name}.personas"
+            self._check_helper(how.model, how.max_new_tokens, where)
+            if study.dialogue is not None:
+                self._check_helper(
+                    how.model, study.dialogue.max_new_tokens, f"studies.{name}.dialogue"
+                )
+        return self
+
+    def _check_helper(self, model_name: str, max_new_tokens: int, where: str) -> None:
+        """Raise unless a model that makes prompts is there and has room for them."""
+        if model_name not in self.models:
+            known = ", ".join(self.models)
+            raise PydanticCustomError(
+                "source", f"{where}.model: {model_name!r} is no model. Allowed: {known}"
+            )
+        model = self.models[model_name]
+        longest = max_new_tokens + model.reasoning_tokens
+        if model.max_model_len is not None and longest >= model.max_model_len:
+            raise PydanticCustomError(
+                "source",
+                f"{where}.max_new_tokens: with the reasoning, {longest} tokens do not fit"
+                f" models.{model_name}.max_model_len = {model.max_model_len}, which holds the"
+                " request too. Allowed: fewer than that",
+            )
 
     @model_validator(mode="after")
     def _validates_with_an_encoder(self) -> Settings:

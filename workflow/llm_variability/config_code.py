@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from llm_variability.config_fields import (
     NO_BOOL,
@@ -14,6 +13,7 @@ from llm_variability.config_fields import (
     Section,
     Temperatures,
     Whole,
+    each_once,
     optional,
     required,
 )
@@ -33,16 +33,10 @@ EXACT = ("keyboard", "synonym")
 MethodName = Literal["keyboard", "synonym", "nlpaug-keyboard", "nlpaug-synonym"]
 
 
-def _each_once(values: list[str]) -> list[str]:
-    if len(set(values)) < len(values):
-        raise PydanticCustomError("grid", "one is given twice")
-    return values
-
-
 class Augmentation(Section):
     """How prompts are changed by a known amount."""
 
-    methods: Annotated[list[MethodName], AfterValidator(_each_once)] = optional(
+    methods: Annotated[list[MethodName], AfterValidator(each_once)] = optional(
         ["keyboard", "synonym"],
         "Methods: typing errors, synonyms, and both as published (which change a text at rate 0).",
         "a list of keyboard, synonym, nlpaug-keyboard, nlpaug-synonym, each once",
@@ -103,7 +97,7 @@ class Paraphrasing(Section):
     )
     leave_out: Annotated[
         list[Literal["untagged", "unclosed", "lost", "added", "code", "length", "dissimilar"],],
-        AfterValidator(_each_once),
+        AfterValidator(each_once),
     ] = optional(
         ["unclosed", "code"],
         "Flags with which a paraphrase is not used, but counted. An empty one and one that is the"
@@ -182,7 +176,7 @@ class ProgramSimilarity(Section):
     """How alike two programs are."""
 
     variants: Annotated[
-        list[Literal["tsed", "tsed-published"]], Field(min_length=1), AfterValidator(_each_once)
+        list[Literal["tsed", "tsed-published"]], Field(min_length=1), AfterValidator(each_once)
     ] = optional(
         ["tsed", "tsed-published"],
         "Tree similarities; the first is the primary one. `tsed-published` has the labels, costs"

@@ -126,6 +126,13 @@ def iso_date(value: Any) -> str:
         raise PydanticCustomError("grid", f"{value!s} is no date") from error
 
 
+def each_once(values: list[str]) -> list[str]:
+    """Refuse a list that gives a value twice."""
+    if len(set(values)) < len(values):
+        raise PydanticCustomError("grid", "one is given twice")
+    return values
+
+
 def usable_folder(value: str) -> str:
     """Refuse a path that is blank or holds braces."""
     if not value.strip("/ ") or "{" in value or "}" in value:

@@ -27,6 +27,7 @@ from llm_variability.table_contract import (
     TableError,
 )
 from llm_variability.tables_code import CODE_TABLES
+from llm_variability.tables_personas import PERSONA_TABLES
 
 __all__ = ["Factor"]
 
@@ -188,7 +189,7 @@ DIVERSITY = Table(
 
 STUDY_TABLES = (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS, ADJUSTED, DIVERSITY)
 
-TABLES = {table.name: table for table in (*STUDY_TABLES, *CODE_TABLES)}
+TABLES = {table.name: table for table in (*STUDY_TABLES, *CODE_TABLES, *PERSONA_TABLES)}
 
 
 def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str) -> None:
@@ -294,7 +295,9 @@ def describe_tables() -> str:
         '"factors" begins with the study\'s own columns: the block (the format), each factor and,',
         "where texts are compared across it, the unit (the name). In studies of code these are,",
         "all text: `task` (`set/id`), `set`, `language`, `augmentation` (`original`,",
-        "`keyboard-0.1`, `paraphrase-low`), `method`, `rate` (nominal, or the band) and `variant`.",
+        "`keyboard-0.1`, `paraphrase-low`), `method`, `rate` (nominal, or the band) and `variant`;",
+        "in studies of personas `task`, `set`, `language`, `persona` (role and gender), `role`,",
+        "`gender`, `iteration` (from 0) and `sampled` (yes or no).",
         "The metadata of each file (key `llm_variability`, JSON) say what made it.",
     ]
     for table in TABLES.values():
