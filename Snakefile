@@ -14,8 +14,8 @@ min_version("9.27")
 HOME = Path(workflow.basedir)
 sys.path.insert(0, str(HOME / "workflow"))
 
-from llm_variability.config import ConfigError, load_settings
-from llm_variability.preflight import check_settings, find_resource, hold_results, share_package
+from llm_variability.config import ConfigError, find_resource, load_settings
+from llm_variability.preflight import check_settings, hold_results, share_package
 
 # A configuration file is complete in itself, so the default is not merged under another one.
 CONFIG_FILES = [Path(file) for file in workflow.configfiles] or [HOME / "config/config.yaml"]

@@ -797,6 +797,15 @@ def shown(path: Path) -> str:
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
+def find_resource(path: str, home: Path) -> Path:
+    """Find a file that the configuration names: here, or among those that ship with the workflow.
+
+    Returns the path itself, as the configuration gives it, if it is in neither place.
+    """
+    here = Path(path)
+    return here if here.exists() or not (home / path).exists() else home / path
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping.
 

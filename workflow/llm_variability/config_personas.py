@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
 
 from llm_variability.config_fields import (
     Name,
@@ -17,8 +16,10 @@ from llm_variability.config_fields import (
     required,
 )
 
-Flag = Literal["code", "meta", "persona", "refusal", "cut"]
-"""What may be wrong with a rewritten task that is not empty and not said already."""
+Flag = Literal["answer", "meta", "persona", "refusal", "cut", "identical"]
+"""What may be wrong with a rewritten task that is not empty."""
+
+FLAGS_LEFT_OUT = ("answer", "meta", "persona", "refusal", "cut", "identical")
 
 
 def _temperature_above_zero(value: Any) -> str:
@@ -33,24 +34,16 @@ SampledTemperature = Annotated[
 """A temperature at which two draws of one prompt may differ, as canonical text."""
 
 
-def _at_least_two(values: list[str]) -> list[str]:
-    if len(values) < 2:
-        raise PydanticCustomError("grid", "fewer than two personas cannot be compared")
-    return values
-
-
 class Personas(Section):
     """Who asks: personas, the model that takes their parts, and how often."""
 
     file: str = optional(
         "resources/personas.yaml", "File with the personas.", "an existing YAML file"
     )
-    roles: Annotated[list[str], AfterValidator(each_once), AfterValidator(_at_least_two)] | None = (
-        optional(
-            None,
-            "Roles taken (default: all of the file); they are compared.",
-            "a list of at least two roles of the file, each once",
-        )
+    roles: Annotated[list[str], Field(min_length=1), AfterValidator(each_once)] | None = optional(
+        None,
+        "Roles taken (default: all of the file); they are compared.",
+        "a list of roles of the file, each once",
     )
     genders: Annotated[list[str], Field(min_length=1), AfterValidator(each_once)] = optional(
         ["male"],
@@ -87,10 +80,11 @@ class Personas(Section):
         json_schema_extra={"allowed": "a whole number of at least 1"},
     )
     leave_out: Annotated[list[Flag], AfterValidator(each_once)] = optional(
-        ["code", "meta", "persona", "refusal", "cut"],
-        "Flags with which a rewritten task is not used, but counted and tried again. An empty one,"
-        " one that is the task and one that was used before never are.",
-        "a list of code, meta, persona, refusal, cut, each once",
+        list(FLAGS_LEFT_OUT),
+        "Flags with which a rewritten task is not used, but counted and tried again: it answers,"
+        " talks of rewriting or of the persona, refuses, was cut, or is the task itself. An empty"
+        " one never is used.",
+        "a list of answer, meta, persona, refusal, cut, identical, each once",
     )
 
 

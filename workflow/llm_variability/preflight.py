@@ -20,6 +20,7 @@ from llm_variability.config import (
     Settings,
     Study,
     cell_name,
+    find_resource,
     load_settings,
     shown,
 )
@@ -28,19 +29,11 @@ from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.fits.text_variance import MIN_TEXTS
 from llm_variability.report.wording import quantity
 from llm_variability.stimuli.code import needs_wordnet, read_tasks
+from llm_variability.stimuli.persona_file import locate_personas, read_personas
 from llm_variability.stimuli.registry import check_stimuli, render_prompts
 
 _OWN = ("formats: ", "tasks: ", *(f"names.{field}: " for field in NameSelection.model_fields))
 """How a message begins that is about a key of the study, not about its stimuli file."""
-
-
-def find_resource(path: str, home: Path) -> Path:
-    """Find a file that the configuration names: here, or among those that ship with the workflow.
-
-    Returns the path itself, as the configuration gives it, if it is in neither place.
-    """
-    here = Path(path)
-    return here if here.exists() or not (home / path).exists() else home / path
 
 
 def _weights_problem(kind: Kind, settings: Model | Encoder) -> str | None:
@@ -57,10 +50,8 @@ def _weights_problem(kind: Kind, settings: Model | Encoder) -> str | None:
     return None
 
 
-def _code_problems(settings: Settings, study: Study, folder: Path) -> Iterator[str]:
-    """What a study of code lacks here. Raises ConfigError if its tasks cannot be read."""
-    from llm_variability.augmentation.published import check_published_synonyms
-    from llm_variability.augmentation.wordnet import check_source
+def _grammar_problems(study: Study, folder: Path) -> Iterator[str]:
+    """Which grammars a study's tasks lack here. Raises ConfigError if they cannot be read."""
     from llm_variability.code.languages import load_grammar
 
     for language in sorted({task.language for _, task in read_tasks(folder, study).values()}):
@@ -68,6 +59,23 @@ def _code_problems(settings: Settings, study: Study, folder: Path) -> Iterator[s
             load_grammar(language)
         except ConfigError as error:
             yield f"tasks: {error}"
+
+
+def _kind_problems(settings: Settings, study: Study, folder: Path) -> Iterator[str]:
+    """What a study lacks here beside its stimuli. Raises ConfigError if tasks cannot be read."""
+    if study.kind in ("code", "personas"):
+        yield from _grammar_problems(study, folder)
+    if study.kind == "code":
+        yield from _code_problems(settings, study)
+    if study.kind == "personas":
+        yield from _persona_problems(study)
+
+
+def _code_problems(settings: Settings, study: Study) -> Iterator[str]:
+    """What a study of code lacks here, beside its tasks' grammars."""
+    from llm_variability.augmentation.published import check_published_synonyms
+    from llm_variability.augmentation.wordnet import check_source
+
     methods = (study.augmentation or Augmentation()).methods
     try:
         if "nlpaug-synonym" in methods:
@@ -76,6 +84,21 @@ def _code_problems(settings: Settings, study: Study, folder: Path) -> Iterator[s
             check_source(settings.wordnet.source)
     except ConfigError as error:
         yield f"augmentation.methods: {error}"
+
+
+def _persona_problems(study: Study) -> Iterator[str]:
+    """What a study of personas lacks here, beside its tasks' grammars."""
+    from llm_variability.linguistics.parsing import check_parser
+
+    assert study.personas is not None  # config.Study makes sure of it
+    try:
+        read_personas(locate_personas(study.personas), study.personas)
+    except ConfigError as error:
+        yield from (f"personas.file: {line}" for line in str(error).splitlines())
+    try:
+        check_parser()
+    except ConfigError as error:
+        yield f"kind: {error}"
 
 
 def _problems(settings: Settings, home: Path) -> Iterator[str]:
@@ -88,11 +111,9 @@ def _problems(settings: Settings, home: Path) -> Iterator[str]:
     for name, study in settings.studies.items():
         path = find_resource(study.stimuli, home)
         try:
-            if study.kind == "code":
-                for problem in _code_problems(settings, study, path):
-                    yield f"studies.{name}.{problem}"
-            else:
-                check_stimuli(path, study)
+            check_stimuli(path, study)
+            for problem in _kind_problems(settings, study, path):
+                yield f"studies.{name}.{problem}"
         except ConfigError as error:
             told = str(error)
             yield f"studies.{name}.{told if told.startswith(_OWN) else f'stimuli: {told}'}"

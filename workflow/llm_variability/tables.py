@@ -42,7 +42,9 @@ and of the Vendi score."""
 STIMULI = Table(
     "stimuli",
     {
-        "prompt_id": Column(pl.String, "hash of system prompt and prompt"),
+        "prompt_id": Column(
+            pl.String, "hash of system prompt and prompt (of a persona's: and who asks, which time)"
+        ),
         "system": Column(pl.String, "system prompt; null for none", nullable=True),
         "prompt": Column(pl.String, "user turn"),
         "replicates": Column(pl.Int32, "draws asked for in each cell"),

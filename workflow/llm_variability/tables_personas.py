@@ -54,6 +54,8 @@ REWRITINGS = Table(
     "rewritings",
     {
         **_PERSONA,
+        "set": Column(pl.String, "the task's set"),
+        "language": Column(pl.String, "programming language that is wanted"),
         "iteration": Column(pl.Int32, "number of the prompt, from 0"),
         "attempt": Column(pl.Int32, "number of the try, from 0"),
         "seed": Column(pl.Int64, "seed of the draw"),

@@ -7,3 +7,6 @@ STUDY_FIELDS = ("kind", "stimuli", "names", "formats", "draws", "greedy_draws")
 
 CODE_FIELDS = ("kind", "stimuli", "tasks", "augmentation", "frame", "draws", "greedy_draws")
 """The same for a study of code, whose paraphrases come as a table."""
+
+PERSONA_FIELDS = ("kind", "stimuli", "tasks", "personas", "frame", "draws", "greedy_draws")
+"""The same for a study of personas, whose rewritten tasks come as a table."""

@@ -14,6 +14,7 @@ from llm_variability.stimuli.code import Sources
 from llm_variability.stimuli.registry import list_named_files, render_prompts
 from llm_variability.tables import STIMULI, read_table, write_table
 from llm_variability.tables_code import AUGMENTATIONS, PARAPHRASES
+from llm_variability.tables_personas import REWRITINGS
 
 
 def checksum_files(paths: Iterable[Path]) -> dict[str, str]:
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the random streams, kind code")
     parser.add_argument("--wordnet", type=Path, help="manifest of WordNet, kind code")
     parser.add_argument("--paraphrases", type=Path, help="table of paraphrases, kind code")
+    parser.add_argument("--rewritings", type=Path, help="table of rewritings, kind personas")
     parser.add_argument("--augmentations", type=Path, help="account to write, kind code")
     parser.add_argument("--output", required=True, type=Path)
     arguments = parser.parse_args()
@@ -44,6 +46,7 @@ def main() -> None:
             arguments.seed,
             None if wordnet is None else Path(wordnet["path"]),
             arguments.paraphrases and read_table(arguments.paraphrases, PARAPHRASES),
+            arguments.rewritings and read_table(arguments.rewritings, REWRITINGS),
         )
         stimuli = render_prompts(arguments.stimuli, study, sources)
         metadata = {

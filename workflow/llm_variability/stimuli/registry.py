@@ -26,6 +26,11 @@ from llm_variability.stimuli.names import (
     read_name_stimuli,
     render_name_prompts,
 )
+from llm_variability.stimuli.personas import DESIGN as PERSONA_DESIGN
+from llm_variability.stimuli.personas import (
+    list_persona_files,
+    render_persona_prompts,
+)
 from llm_variability.tables import Design
 
 
@@ -65,6 +70,12 @@ def _code(path: Path, study: Study, sources: Sources | None) -> Stimuli:
     return Stimuli(rendered.prompts, DESIGN, rendered.facts, rendered.accounts)
 
 
+def _personas(path: Path, study: Study, sources: Sources | None) -> Stimuli:
+    rewritings = None if sources is None else sources.rewritings
+    prompts, facts = render_persona_prompts(path, study, rewritings)
+    return Stimuli(prompts, PERSONA_DESIGN, facts)
+
+
 KINDS = {
     "labels": Kind(
         _labels, lambda path, study: read_label_stimuli(path, study.formats), lambda path, study: []
@@ -75,14 +86,15 @@ KINDS = {
         lambda path, study: [find_name_list(path)],
     ),
     "code": Kind(_code, read_tasks, list_task_files),
+    "personas": Kind(_personas, read_tasks, list_persona_files),
 }
 
 
 def render_prompts(path: Path, study: Study, sources: Sources | None = None) -> Stimuli:
     """Read a study's stimuli file, or its folder of tasks, and render its prompts.
 
-    sources: what a study of code needs besides. Without, its prompts are an outline: as many as
-    will be asked for at most, paraphrases left out, each with the words of the original.
+    sources: what a study of code or of personas needs besides. Without, its prompts are an outline:
+    as many as will be asked for at most, paraphrases left out, each with the words of the task.
     Raises ConfigError, one line a problem, if a file is wrong.
     """
     return KINDS[study.kind].render(path, study, sources)
