@@ -39,7 +39,7 @@ _FENCE = re.compile(r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<mark>`{3,}|~{3,})(?P<in
 _ONE_LINE = re.compile(r"^[ \t]*(`{3,})(?P<inside>[^`]+)\1[ \t]*$")
 _TAG = re.compile(r"^[ \t]*\{?[ \t]*\.?(?P<tag>[A-Za-z][\w+#-]*)?")
 
-_NOT_PROGRAMS = frozenset(
+NOT_PROGRAMS = frozenset(
     re.findall(
         r"\S+",
         "bash sh shell zsh console terminal cmd powershell ps1 bat text txt plaintext plain output"
@@ -91,8 +91,14 @@ def find_fences(reply: str) -> list[Fence]:
     Else it is not closed, and runs to the next fence of a known language or to the end. A fence
     inside another (of Markdown) is found so, too.
     """
+    return part_fences(reply)[0]
+
+
+def part_fences(reply: str) -> tuple[list[Fence], list[str]]:
+    """Part a reply into its fenced blocks, as `find_fences` tells them, and the lines outside."""
     lines = reply.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     fences: list[Fence] = []
+    outside: list[str] = []
     at = 0
     while at < len(lines):
         opening, one_line = _FENCE.match(lines[at]), _ONE_LINE.match(lines[at])
@@ -103,7 +109,9 @@ def find_fences(reply: str) -> list[Fence]:
         elif opening and not (opening["mark"][0] == "`" and "`" in opening["info"]):
             fence, at = _read_fence(lines, at, opening)
             fences.append(fence)
-    return fences
+        else:
+            outside.append(lines[at - 1])
+    return fences, outside
 
 
 def _read_fence(lines: Sequence[str], begin: int, opening: re.Match[str]) -> tuple[Fence, int]:
@@ -145,7 +153,7 @@ def _split_info(info: str) -> tuple[str, str]:
     if info.lstrip().startswith("{") and info.rstrip().endswith("}"):
         info = ""
     tag = ((found and found["tag"]) or "").lower()
-    known = tag in _NOT_PROGRAMS or any(tag in each.tags for each in LANGUAGES.values())
+    known = tag in NOT_PROGRAMS or any(tag in each.tags for each in LANGUAGES.values())
     rest = info[found.end() :].strip() if found else info.strip()
     if not known:
         return (tag, "") if re.fullmatch(r"[ \t]*[\w+#-]*[ \t]*", info) else ("", info)
@@ -207,7 +215,7 @@ def extract_code(
 
 def _choose_fences(fences: Sequence[Fence], language: Language) -> list[Fence]:
     """Keep the fences that can be programs of a language: those named so, or else unnamed ones."""
-    filled = [fence for fence in fences if fence.text.strip() and fence.tag not in _NOT_PROGRAMS]
+    filled = [fence for fence in fences if fence.text.strip() and fence.tag not in NOT_PROGRAMS]
     for wanted in (
         [fence for fence in filled if fence.tag in language.tags],
         [fence for fence in filled if not fence.tag],
