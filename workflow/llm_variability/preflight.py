@@ -88,17 +88,11 @@ def _code_problems(settings: Settings, study: Study) -> Iterator[str]:
 
 def _persona_problems(study: Study) -> Iterator[str]:
     """What a study of personas lacks here, beside its tasks' grammars."""
-    from llm_variability.linguistics.parsing import check_parser
-
     assert study.personas is not None  # config.Study makes sure of it
     try:
         read_personas(locate_personas(study.personas), study.personas)
     except ConfigError as error:
         yield from (f"personas.file: {line}" for line in str(error).splitlines())
-    try:
-        check_parser()
-    except ConfigError as error:
-        yield f"kind: {error}"
 
 
 def _problems(settings: Settings, home: Path) -> Iterator[str]:

@@ -7,10 +7,11 @@ OUTPUTS:         {RESULTS}/config.yaml
 
 from llm_variability.config import CELL_PATTERN, match_names
 
-# Studies of labels and names go through the same rules; those of code have rules of their own
-# between the draws and the report.
+# Studies of labels and names go through the same rules; those of code and of personas have rules of
+# their own between the draws and the report.
 GROUP_STUDIES = settings.studies_of("labels", "names")
 CODE_STUDIES = settings.studies_of("code")
+PERSONA_STUDIES = settings.studies_of("personas")
 PARAPHRASED = [study for study in CODE_STUDIES if settings.studies[study].paraphrase]
 CELLS = settings.grid.cells()
 

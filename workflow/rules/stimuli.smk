@@ -3,12 +3,19 @@
 REQUIRED INPUTS: the study's stimuli file (`studies.{study}.stimuli`) and the list it names, if any
                  for a study of code: the files of its sets of tasks, {RESULTS}/wordnet.json and
                  {RESULTS}/paraphrases/{study}.parquet, where it needs them
+                 for a study of personas: the files of its sets of tasks, and
+                 {RESULTS}/personas/{study}.parquet
 OUTPUTS:         {RESULTS}/stimuli/{study}.parquet
                  {RESULTS}/augmentations/{study}.parquet  (studies of code)
 """
 
 from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
-from llm_variability.stimuli import CODE_FIELDS, STUDY_FIELDS, VERSION as STIMULI_VERSION
+from llm_variability.stimuli import (
+    CODE_FIELDS,
+    PERSONA_FIELDS,
+    STUDY_FIELDS,
+    VERSION as STIMULI_VERSION,
+)
 from llm_variability.stimuli.code import needs_wordnet
 from llm_variability.stimuli.registry import list_named_files
 
@@ -93,4 +100,39 @@ rule code_stimuli:
             --augmentations {output.augmentations:q} \
             --log {log:q} \
             --output {output.prompts:q}
+        """
+
+
+# These prompts wait for draws, those of the model that takes the personas.
+rule persona_stimuli:
+    input:
+        tasks=lambda wildcards: list_named_files(
+            find_resource(settings.studies[wildcards.study].stimuli, HOME),
+            settings.studies[wildcards.study],
+        ),
+        rewritings=f"{RESULTS}/personas/{{study}}.parquet",
+    output:
+        f"{RESULTS}/stimuli/{{study}}.parquet",
+    log:
+        f"{RESULTS}/logs/stimuli/{{study}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/stimuli/{{study}}.tsv"
+    wildcard_constraints:
+        study=match_names(PERSONA_STUDIES),
+    priority: BEFORE_DRAWS
+    conda:
+        ENVIRONMENT
+    params:
+        settings=lambda wildcards: settings.studies[wildcards.study].to_json(PERSONA_FIELDS),
+        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        version=STIMULI_VERSION,
+    shell:
+        """
+        python -m llm_variability.stimuli \
+            --study {wildcards.study:q} \
+            --settings {params.settings:q} \
+            --stimuli {params.folder:q} \
+            --rewritings {input.rewritings:q} \
+            --log {log:q} \
+            --output {output:q}
         """

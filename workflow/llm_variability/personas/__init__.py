@@ -8,8 +8,5 @@ says which of them become prompts. An answer that cannot be used is tried again 
 REQUEST_VERSION = 1
 READ_VERSION = 1
 
-REQUEST_FIELDS = ("file", "roles", "genders", "iterations", "leave_out")
-"""What of the settings decides the requests of a round."""
-
-READ_FIELDS = REQUEST_FIELDS
-"""What of the settings decides how answers are read."""
+SETTINGS_READ = ("model", "roles", "genders", "iterations", "leave_out")
+"""What of the settings decides what is asked for in a round, and how answers are read."""

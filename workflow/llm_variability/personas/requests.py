@@ -21,18 +21,16 @@ DESIGN = Design(block="task", factors=(), carried=WHO_ASKS[1:])
 
 _REQUEST = (
     "{description}\n\n"
-    "You want a program and are about to write a message to an assistant that writes code. In"
-    " short, this is what you want: {task}\n\n"
-    "Write that message as {name} would write it: in your own words, with what you know about such"
-    " things and no more, and with the details that matter to you. Give the message alone. Do not"
-    " introduce yourself, do not say that it is a message, do not write any code, and do not carry"
-    " out the wish."
+    "You want somebody to write a program for you. In short: {task}\n\n"
+    "Put this request into your own words, as you would type it to an assistant that writes code,"
+    " with the details that matter to you and nothing that somebody like you would not know. Write"
+    " the request alone: no code, no answer, nothing about yourself."
 )
 
 
 def ask_for_rewriting(persona: Persona, task: str) -> str:
     """Write the request that the model gets."""
-    return _REQUEST.format(description=persona.describe(), task=task, name=persona.first_name)
+    return _REQUEST.format(description=persona.describe(), task=task)
 
 
 def round_seed(seed: int, number: int) -> int:

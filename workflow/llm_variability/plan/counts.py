@@ -9,11 +9,18 @@ from pathlib import Path
 
 import polars as pl
 
-from llm_variability.config import GREEDY, ConfigError, Encoder, Settings, Study, parse_cell
+from llm_variability.config import (
+    GREEDY,
+    ConfigError,
+    Encoder,
+    Settings,
+    Study,
+    find_resource,
+    parse_cell,
+)
 from llm_variability.fetch.weights import find_in_package
 from llm_variability.fits.coding import list_groups
 from llm_variability.fits.fit_table import VARIANTS
-from llm_variability.preflight import find_resource
 from llm_variability.stimuli.registry import render_prompts
 from llm_variability.tables import Design
 
