@@ -1,0 +1,102 @@
+"""The figures of a study of personas by name, which rules and page share; nothing here draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+PERSONA_PREFIX = "persona-"
+"""Begins the name of every figure's file."""
+
+NETWORK, MAP, TOPICS, STYLE = "network", "map", "topics", "style"
+SIMILARITY, SEPARATION = "similarity", "separation"
+FEATURES, AMOUNT, LEAKAGE, DIALOGUE = "features", "amount", "leakage", "dialogue"
+"""Kinds of figures. Those of a measure are named after it too."""
+
+
+class PersonaFigure(NamedTuple):
+    """A figure of a study of personas: its file's name after the prefix, what it shows.
+
+    measure: of programs, or empty. caption: of the report, a file's name without suffix.
+    """
+
+    ending: str
+    kind: str
+    label: str
+    measure: str
+    caption: str
+
+
+_OF_PROMPTS = {
+    NETWORK: "shared entities",
+    MAP: "map of entities",
+    TOPICS: "topics",
+    STYLE: "style",
+}
+_OF_MEASURES = {
+    SIMILARITY: "similarity by persona",
+    SEPARATION: "within and between personas",
+}
+_OF_PROGRAMS = {
+    FEATURES: "features of code",
+    AMOUNT: "amount of code",
+    LEAKAGE: "guessing who asked",
+}
+
+
+def _of_no_measure(kinds: dict[str, str]) -> list[PersonaFigure]:
+    return [
+        PersonaFigure(kind, kind, label, "", f"persona_{kind}") for kind, label in kinds.items()
+    ]
+
+
+def list_persona_figures(measures: Sequence[str], dialogue: bool) -> list[PersonaFigure]:
+    """List the figures of a study, whose files are STUDY/persona-ENDING.svg.
+
+    measures: of programs, the primary one first. dialogue: whether models could ask back.
+    """
+    return [
+        *_of_no_measure(_OF_PROMPTS),
+        *(
+            PersonaFigure(f"{kind}-{measure}", kind, label, measure, f"persona_{kind}")
+            for measure in measures
+            for kind, label in _OF_MEASURES.items()
+        ),
+        *_of_no_measure(_OF_PROGRAMS | ({DIALOGUE: "dialogue"} if dialogue else {})),
+    ]
+
+
+def name_personas(table: pl.DataFrame) -> dict[str, str]:
+    """Name each persona for the reader: its role, and its gender where there is more than one.
+
+    table: with persona, role and gender. Returns names by persona, in the order of the rows;
+    `english-teacher-male` is `english teacher`, or `english teacher (male)`.
+    """
+    personas = table.select("persona", "role", "gender").unique(maintain_order=True)
+    one_gender = personas["gender"].n_unique() < 2
+    return {
+        persona: role.replace("-", " ") + ("" if one_gender else f" ({gender})")
+        for persona, role, gender in personas.iter_rows()
+    }
+
+
+def choose_persona_setting(rows: pl.DataFrame) -> tuple[str, str | None] | None:
+    """Choose the setting that is shown first: temperature 1 and top-p 1, if it was drawn.
+
+    Else the sampled one nearest to it: the temperature nearest to 1 (of two equally near ones the
+    lower), and of it the highest top-p. Greedy decoding only if nothing was sampled: its draws of
+    one prompt are nearly the same, so they say little of how much code varies anyway. The published
+    study asked products that sample.
+
+    rows: with temperature and top_p; those without a temperature are not looked at. None if no row
+    has one.
+    """
+    settings = rows.select("temperature", "top_p").drop_nulls("temperature").unique().rows()
+    return min(settings, key=_distance_from_default, default=None)
+
+
+def _distance_from_default(setting: tuple[str, str | None]) -> tuple[bool, float, float, float]:
+    temperature, top_p = float(setting[0]), float(setting[1] or 1)
+    return temperature == 0, abs(temperature - 1), temperature, -top_p
