@@ -90,7 +90,7 @@ def test_every_solution_belongs_to_a_task() -> None:
 
 
 def test_sets_are_named_and_tasks_picked_in_the_order_asked_for() -> None:
-    assert list_task_sets(TASKS) == ["humaneval", "fresh", "open"]
+    assert list_task_sets(TASKS) == ["humaneval", "brief", "fresh", "open"]
     picked = read_task_set(TASKS, "fresh", ["tidy-walk", "candle-relay"])
     assert [task.id for task in picked] == ["tidy-walk", "candle-relay"]
 
