@@ -7,13 +7,16 @@ OUTPUTS:         {RESULTS}/programs/{study}/{model}.parquet
                  {RESULTS}/extractions/{study}/{model}.parquet
                  {RESULTS}/embeddings/{study}/{model}/{encoder}.parquet
                  {RESULTS}/{pairs,averages}/{study}/{model}/{tsed,cosine/{encoder}}.parquet
+                 of studies of personas, where there are neither augmentations nor averages:
+                 {RESULTS}/features/{study}/{model}.parquet
 
-Studies are those of kind code (CODE_STUDIES).
+Studies are those of kinds code (CODE_STUDIES) and personas (PERSONA_STUDIES).
 """
 
 from llm_variability.code import (
     COSINE_VERSION as CODE_COSINE_VERSION,
     EXTRACT_VERSION,
+    FEATURES_VERSION,
     TSED_VERSION,
 )
 from llm_variability.config_code import Extraction
@@ -38,7 +41,7 @@ rule extract_programs:
     benchmark:
         f"{RESULTS}/benchmarks/programs/{{study}}/{{model}}.tsv"
     wildcard_constraints:
-        study=match_names(CODE_STUDIES),
+        study=match_names(CODE_STUDIES + PERSONA_STUDIES),
     conda:
         ENVIRONMENT
     params:
@@ -72,7 +75,7 @@ rule embed_programs:
     benchmark:
         f"{RESULTS}/benchmarks/embeddings/{{study}}/{{model}}/{{encoder}}.tsv"
     wildcard_constraints:
-        study=match_names(CODE_STUDIES),
+        study=match_names(CODE_STUDIES + PERSONA_STUDIES),
     conda:
         ENVIRONMENT
     threads: ENCODER_THREADS
@@ -170,4 +173,99 @@ rule code_cosine:
             --seed {params.seed:q} \
             --pairs {output.pairs:q} \
             --averages {output.averages:q}
+        """
+
+
+rule features:
+    input:
+        draws=lambda wildcards: expand(
+            f"{RESULTS}/draws/{{study}}/{{model}}/{{cell}}.parquet",
+            study=wildcards.study,
+            model=wildcards.model,
+            cell=settings.cells(wildcards.study),
+        ),
+        programs=f"{RESULTS}/programs/{{study}}/{{model}}.parquet",
+    output:
+        f"{RESULTS}/features/{{study}}/{{model}}.parquet",
+    log:
+        f"{RESULTS}/logs/features/{{study}}/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/features/{{study}}/{{model}}.tsv"
+    wildcard_constraints:
+        study=match_names(PERSONA_STUDIES),
+    conda:
+        ENVIRONMENT
+    params:
+        version=FEATURES_VERSION,
+    shell:
+        """
+        python -m llm_variability.code \
+            --log {log:q} \
+            features \
+            --draws {input.draws:q} \
+            --programs {input.programs:q} \
+            --output {output:q}
+        """
+
+
+rule prompt_tsed:
+    input:
+        programs=f"{RESULTS}/programs/{{study}}/{{model}}.parquet",
+    output:
+        f"{RESULTS}/pairs/{{study}}/{{model}}/tsed.parquet",
+    log:
+        f"{RESULTS}/logs/pairs/{{study}}/{{model}}/tsed.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pairs/{{study}}/{{model}}/tsed.tsv"
+    wildcard_constraints:
+        study=match_names(PERSONA_STUDIES),
+    conda:
+        ENVIRONMENT
+    threads: TREE_THREADS
+    params:
+        variants=settings.similarity.variants,
+        costs=("null" if settings.similarity.costs is None else settings.similarity.costs.to_json()),
+        max_nodes=settings.similarity.max_nodes,
+        compiled=f"{RESULTS}/compiled",
+        version=TSED_VERSION,
+    shell:
+        """
+        python -m llm_variability.code \
+            --log {log:q} \
+            prompt-tsed \
+            --programs {input.programs:q} \
+            --variants {params.variants:q} \
+            --costs {params.costs:q} \
+            --max-nodes {params.max_nodes:q} \
+            --threads {threads} \
+            --compiled {params.compiled:q} \
+            --pairs {output:q}
+        """
+
+
+rule prompt_cosine:
+    input:
+        programs=f"{RESULTS}/programs/{{study}}/{{model}}.parquet",
+        embeddings=f"{RESULTS}/embeddings/{{study}}/{{model}}/{{encoder}}.parquet",
+    output:
+        f"{RESULTS}/pairs/{{study}}/{{model}}/cosine/{{encoder}}.parquet",
+    log:
+        f"{RESULTS}/logs/pairs/{{study}}/{{model}}/cosine/{{encoder}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pairs/{{study}}/{{model}}/cosine/{{encoder}}.tsv"
+    wildcard_constraints:
+        study=match_names(PERSONA_STUDIES),
+    conda:
+        ENVIRONMENT
+    params:
+        version=CODE_COSINE_VERSION,
+    shell:
+        """
+        python -m llm_variability.code \
+            --log {log:q} \
+            prompt-cosine \
+            --programs {input.programs:q} \
+            --embeddings {input.embeddings:q} \
+            --encoder {wildcards.encoder:q} \
+            --pairs {output:q}
         """
