@@ -76,9 +76,25 @@ def reword(seed: int, prompt: str) -> str:
     return f"<reworded>{' '.join(words)}</reworded>"
 
 
+REWRITING = "Put this request into your own words"
+
+
+def take_persona(seed: int, prompt: str) -> str:
+    """Make up a persona's message, with words of its description; one in five is no message."""
+    source = random.Random(seed)
+    if source.random() < 0.2:
+        return "Sure! Here is the message that you asked for."
+    told, _, rest = prompt.partition("You want somebody to write a program for you. In short: ")
+    words = [word for word in told.split("\n")[2].lower().split() if word.isalpha()]
+    wish = rest.split("\n")[0].rstrip(".").removeprefix("Write ")
+    return f"I need {wish}. It should be about {' '.join(source.choices(words, k=12))}."
+
+
 def answer(model: str, seed: int, prompt: str, temperature: float) -> str:
     if "<request>" in prompt:
         return reword(seed, prompt)
+    if REWRITING in prompt:
+        return take_persona(seed, prompt)
     if "Python" in prompt:
         return make_program(model, seed, prompt, temperature)
     return make_text(seed, prompt, temperature)
@@ -95,6 +111,8 @@ async def complete(request: web.Request) -> web.Response:
     prompt = body["messages"][-1]["content"]
     text: str | None = answer(body["model"], body["seed"], prompt, body["temperature"])
     finish = "stop"
+    if mode == "refuse":
+        text = "I'm sorry, I cannot help with that."
     if mode == "mixed":
         kind = body["seed"] % 7
         text, finish = (
