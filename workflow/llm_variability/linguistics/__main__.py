@@ -29,7 +29,7 @@ from llm_variability.linguistics.topics import (
 )
 from llm_variability.linguistics.words import Words, read_words
 from llm_variability.logs import log, stage_log, stage_parser
-from llm_variability.tables import STIMULI, read_metadata, read_table, write_table
+from llm_variability.tables import STIMULI, TableError, read_metadata, read_table, write_table
 from llm_variability.tables_personas import (
     COOCCURRENCES,
     ENTITIES,
@@ -45,10 +45,7 @@ from llm_variability.tables_personas import (
 def analyse(arguments: argparse.Namespace) -> None:
     """Read, parse, analyse, tell what was left out or is missing, write."""
     words = read_words()
-    matched = match_prompts(
-        read_table(arguments.rewritings, REWRITINGS), read_table(arguments.stimuli, STIMULI)
-    )
-    prompts, left_out = _parse_prompts(matched, words)
+    prompts, left_out = _parse_prompts(_read_matched(arguments), words)
     speech = read_speech(prompts)
     shared = compare_sets(speech, arguments.permutations, arguments.seed)
     content = [list_content(prompt.sentences) for prompt in prompts]
@@ -84,6 +81,15 @@ def analyse(arguments: argparse.Namespace) -> None:
     ):
         write_table(frame, path, table, metadata)
         log.info("%s: %d rows", table.name, frame.height)
+
+
+def _read_matched(arguments: argparse.Namespace) -> pl.DataFrame:
+    rewritings = read_table(arguments.rewritings, REWRITINGS)
+    stimuli = read_table(arguments.stimuli, STIMULI)
+    try:
+        return match_prompts(rewritings, stimuli)
+    except TableError as error:
+        raise TableError(f"{arguments.rewritings}, {arguments.stimuli}: {error}") from error
 
 
 def _parse_prompts(matched: pl.DataFrame, words: Words) -> tuple[list[Prompt], dict[str, int]]:

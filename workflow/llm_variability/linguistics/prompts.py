@@ -43,16 +43,16 @@ def match_prompts(rewritings: pl.DataFrame, stimuli: pl.DataFrame) -> pl.DataFra
     """
     used = rewritings.filter("used").with_columns(pl.col("iteration").cast(pl.String))
     if without := used.filter(pl.col("text").is_null()).height:
-        raise TableError(f"rewritings: {without} are used and have no text")
+        raise TableError(f"{without} used rewritings have no text")
     _refuse_repeats(used, "used rewritings")
     _refuse_repeats(stimuli, "prompts")
     matched = used.join(
         stimuli.select(*KEY, "prompt_id"), on=list(KEY), how="left", maintain_order="left"
     )
     if lacking := matched["prompt_id"].null_count():
-        raise TableError(f"stimuli: have no prompt of {lacking} used rewritings; make them anew")
+        raise TableError(f"{lacking} used rewritings have no prompt; make the prompts anew")
     if surplus := stimuli.height - matched.height:
-        raise TableError(f"stimuli: {surplus} prompts have no used rewriting; make them anew")
+        raise TableError(f"{surplus} prompts have no used rewriting; make the prompts anew")
     return matched.select("task", "persona", "role", "gender", "iteration", "text", "prompt_id")
 
 
