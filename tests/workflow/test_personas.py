@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 
 from fake_server import REWRITING
 from running import HOME, SNAKEMAKE, FakeServer, Workspace, parse_jobs, small_study
@@ -169,19 +168,19 @@ def test_a_refusing_model_is_told_and_counted_and_ends_nothing(
     assert "refus" in page
 
 
-def test_the_published_study_plans_its_jobs(tmp_path: Path) -> None:
-    config = yaml.safe_load((HOME / "config/personas.yaml").read_text())
-    for model in config["models"].values():
-        model.pop("api_key_env", None)
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+def test_the_published_study_is_planned_whole(tmp_path: Path) -> None:
+    keys = {f"{name}_API_KEY": "x" for name in ("OPENAI", "ANTHROPIC")}
+    config = str(HOME / "config/personas.yaml")
     told = subprocess.run(
-        [*SNAKEMAKE, "-n", "--directory", str(tmp_path), "--configfile", tmp_path / "config.yaml"],
+        [*SNAKEMAKE, "--directory", str(tmp_path), "--configfile", config, "--dry-run"],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
+        env={**Workspace(tmp_path).environment(), **keys},
     )
+    assert told.returncode == 0, told.stdout + told.stderr
     jobs = Counter(rule for rule, _ in parse_jobs(told.stdout))
-    assert jobs["generate"] == 3
+    assert jobs["generate"] == 3  # three models, one setting
     assert jobs["generate_rewritings"] == jobs["persona_requests"] == 3
-    assert jobs["prompt_tsed"] == jobs["prompt_cosine"] == 3
+    assert jobs["features"] == jobs["prompt_tsed"] == jobs["prompt_cosine"] == 3
     assert jobs["separation"] == jobs["linguistics"] == 1

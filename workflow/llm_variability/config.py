@@ -408,7 +408,7 @@ _KEYS_OF_KINDS = {
     "dialogue": ["personas"],
     "frame": ["code", "personas"],
     "extraction": ["code", "personas"],
-    "grid": ["code"],
+    "grid": ["code", "personas"],
 }
 """Keys that not every kind of study has, and the kinds that have them."""
 
@@ -467,7 +467,8 @@ class Study(Section):
     )
     grid: Grid | None = optional(
         None,
-        "Decoding settings of this study, with kind code only (default: those of all studies).",
+        "Decoding settings of this study, with kinds code and personas only (default: those of all"
+        " studies).",
         "a mapping with temperature and top_p",
     )
     draws: Whole = Field(
@@ -1018,6 +1019,23 @@ DEFAULT: dict[str, Any] = {
             },
             "draws": 3,
             "max_new_tokens": 128,
+        },
+        "personas": {
+            "kind": "personas",
+            "stimuli": "resources/tasks",
+            "tasks": {"brief": ["calculator"]},
+            "personas": {
+                "model": "SmolLM2-135M-Instruct",
+                "iterations": 2,
+                "attempts": 4,
+                "temperature": 0.7,
+                "max_new_tokens": 64,
+                "leave_out": ["answer", "meta", "persona", "refusal", "identical"],
+            },
+            "frame": {"postfix": "Write the program in Python, in one block of code."},
+            "grid": {"temperature": [0.4], "top_p": [1.0]},
+            "draws": 3,
+            "max_new_tokens": 192,
         },
     },
     "fits": {"backend": "profile", "family": "study"},
