@@ -163,6 +163,28 @@ def test_prompts_may_want_different_numbers_of_draws() -> None:
     ]
 
 
+SAID = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a?"}]
+TALKS = PROMPTS.with_columns(history=pl.Series([None, json.dumps(SAID), json.dumps(SAID)]))
+
+
+def test_what_was_said_before_is_asked_with_the_prompt(chat: ChatServer, path: Path) -> None:
+    wanted = cell(chat.url, prompts=TALKS)
+    draw(wanted, path)
+    system = {"role": "system", "content": "s"}
+    sent = {body["messages"][-1]["content"]: body["messages"] for body in chat.bodies}
+    assert sent == {
+        "q0": [system, {"role": "user", "content": "q0"}],
+        "q1": [system, *SAID, {"role": "user", "content": "q1"}],
+        "q2": [*SAID, {"role": "user", "content": "q2"}],
+    }
+
+
+def test_a_column_of_no_history_changes_no_draw() -> None:
+    nothing = cell(prompts=PROMPTS.with_columns(history=pl.lit(None, dtype=pl.String)))
+    assert list(nothing.orders()) == list(cell().orders())
+    assert nothing.identity() == cell().identity()
+
+
 def test_a_draw_has_the_same_seed_at_every_temperature() -> None:
     seeds = {order.seed for order in cell(temperature="0.5").orders()}
     assert seeds == {order.seed for order in cell(temperature="2.0").orders()}
@@ -619,6 +641,15 @@ def test_every_prompt_is_rendered_to_its_tokens(chat: ChatServer) -> None:
         "p0": "^<system> s\n<user> q0\n<assistant>",
         "p1": "^<system> s\n<user> q1\n<assistant>",
         "p2": "^<user> q2\n<assistant>",
+    }
+
+
+def test_what_was_said_before_is_rendered_with_the_prompt(chat: ChatServer) -> None:
+    rendered = render(chat, on_engine(prompts=TALKS))
+    assert {name: "".join(map(chr, ids)) for name, ids in rendered.tokens.items()} == {
+        "p0": "^<system> s\n<user> q0\n<assistant>",
+        "p1": "^<system> s\n<user> u\n<assistant> a?\n<user> q1\n<assistant>",
+        "p2": "^<user> u\n<assistant> a?\n<user> q2\n<assistant>",
     }
 
 

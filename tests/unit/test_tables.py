@@ -62,6 +62,21 @@ def test_an_empty_table_is_a_table(path: Path) -> None:
     assert len(read_table(path, STIMULI)) == 0
 
 
+def test_a_column_that_may_be_missing_is_kept_where_it_is(path: Path) -> None:
+    write_table(prompts(), path, STIMULI, METADATA)
+    assert "history" not in read_table(path, STIMULI).columns
+    write_table(prompts(history=[None, "[]"]), path, STIMULI, METADATA)
+    assert read_table(path, STIMULI)["history"].to_list() == [None, "[]"]
+    with pytest.raises(TableError, match="history is Int64, not String"):
+        disguise(
+            path,
+            prompts(history=[1, 2]).with_columns(
+                pl.col("replicates", "greedy_replicates").cast(pl.Int32)
+            ),
+        )
+        read_table(path, STIMULI)
+
+
 def test_metadata_come_back_with_kind_and_version(path: Path) -> None:
     made_by = {**METADATA, "sessions": [{"host": "höst", "n": 1.5, "none": None}]}
     write_table(prompts(), path, STIMULI, made_by)

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
-from llm_variability.draws.templates import fix_date, make_messages, read_chat_template
+from llm_variability.draws.templates import (
+    fix_date,
+    make_messages,
+    read_chat_template,
+    read_history,
+)
 
 SYSTEM, USER = {"role": "system", "content": "S"}, {"role": "user", "content": "Q"}
 
@@ -23,6 +28,50 @@ def test_the_policy_decides_what_becomes_of_the_system_prompt() -> None:
 @pytest.mark.parametrize("policy", ["keep", "merge", "omit"])
 def test_without_a_system_prompt_there_is_one_turn(policy: str) -> None:
     assert make_messages(None, "Q", policy) == (USER,)
+
+
+SAID = ({"role": "user", "content": "U"}, {"role": "assistant", "content": "A?"})
+
+
+def test_what_was_said_stands_between_system_prompt_and_prompt() -> None:
+    assert make_messages("S", "Q", "keep", SAID) == (SYSTEM, *SAID, USER)
+    assert make_messages("S", "Q", "omit", SAID) == (*SAID, USER)
+    assert make_messages(None, "Q", "keep", SAID) == (*SAID, USER)
+
+
+def test_a_system_prompt_is_merged_into_the_first_user_turn() -> None:
+    first = {"role": "user", "content": "S\n\nU"}
+    assert make_messages("S", "Q", "merge", SAID) == (first, SAID[1], USER)
+
+
+def test_a_history_is_read_as_it_was_written() -> None:
+    assert read_history(json.dumps(SAID * 2)) == SAID * 2
+    assert read_history(json.dumps([{**turn, "name": "x"} for turn in SAID])) == SAID
+    assert read_history("[]") == read_history(None) == ()
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        "",
+        "hello",
+        "null",
+        "{}x",
+        '"text"',
+        '["text"]',
+        "[1]",
+        json.dumps(SAID[:1]),
+        json.dumps(SAID[::-1]),
+        json.dumps([SYSTEM, SAID[1]]),
+        json.dumps([SAID[0], {"role": "assistant", "content": None}]),
+        json.dumps([SAID[0], {"role": "assistant"}]),
+        json.dumps([{"role": ["user"], "content": ""}, SAID[1]]),
+    ],
+)
+def test_what_is_no_history_is_refused_in_one_line(history: str) -> None:
+    with pytest.raises(ValueError, match="^history: .*; allowed: a JSON list") as told:
+        read_history(history)
+    assert "\n" not in str(told.value)
 
 
 # How templates in the field ask for today's date.

@@ -32,11 +32,13 @@ class Table:
     """The contract of one kind of table.
 
     `takes_factors`: the study's own columns (text, named in the design) stand in it too.
+    `optional`: columns that a table of this kind may have beside its others.
     """
 
     name: str
     columns: Mapping[str, Column]
     takes_factors: bool = False
+    optional: Mapping[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

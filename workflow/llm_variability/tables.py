@@ -43,7 +43,9 @@ STIMULI = Table(
     "stimuli",
     {
         "prompt_id": Column(
-            pl.String, "hash of system prompt and prompt (of a persona's: and who asks, which time)"
+            pl.String,
+            "hash of system prompt and prompt (of a persona's: and who asks, which time; in a"
+            " dialogue: and what was said before)",
         ),
         "system": Column(pl.String, "system prompt; null for none", nullable=True),
         "prompt": Column(pl.String, "user turn"),
@@ -51,6 +53,14 @@ STIMULI = Table(
         "greedy_replicates": Column(pl.Int32, "draws asked for at temperature 0"),
     },
     takes_factors=True,
+    optional={
+        "history": Column(
+            pl.String,
+            "JSON list of the turns before the prompt, each with role (user or assistant) and"
+            " content; null for none",
+            nullable=True,
+        ),
+    },
 )
 
 DRAWS = Table(
@@ -196,6 +206,7 @@ TABLES = {table.name: table for table in (*STUDY_TABLES, *CODE_TABLES, *PERSONA_
 
 def _check(frame: pl.DataFrame, table: Table, design: Design | None, where: str) -> None:
     expected = dict(table.columns)
+    expected |= {name: table.optional[name] for name in table.optional if name in frame.columns}
     if table.takes_factors:
         if design is None:
             raise TableError(f"{where}: a {table.name} table needs a design in its metadata")
@@ -238,10 +249,11 @@ def write_table(frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping
     """
     design = Design.from_json(metadata["design"]) if metadata.get("design") else None
     factors = design.columns if design is not None and table.takes_factors else []
-    types = {name: column.dtype for name, column in table.columns.items() if name in frame.columns}
+    known = {**table.columns, **table.optional}
+    types = {name: column.dtype for name, column in known.items() if name in frame.columns}
     frame = _cast(frame, types, str(path))
     _check(frame, table, design, str(path))
-    frame = frame.select([*factors, *table.columns])
+    frame = frame.select([*factors, *(name for name in known if name in frame.columns)])
     recorded = {"table": table.name, "version": __version__, **metadata}
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -305,9 +317,10 @@ def describe_tables() -> str:
     for table in TABLES.values():
         lines += ["", f"## {table.name}{' (factors)' if table.takes_factors else ''}", ""]
         lines += ["| column | type | meaning |", "|---|---|---|"]
-        for name, column in table.columns.items():
+        for name, column in {**table.columns, **table.optional}.items():
             null = ", may be null" if column.nullable else ""
-            lines.append(f"| `{name}` | {column.dtype}{null} | {column.meaning} |")
+            lacking = ", may be missing" if name in table.optional else ""
+            lines.append(f"| `{name}` | {column.dtype}{null}{lacking} | {column.meaning} |")
     return "\n".join(lines) + "\n"
 
 

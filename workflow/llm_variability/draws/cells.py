@@ -22,7 +22,13 @@ from llm_variability.draws.client import Sampling
 from llm_variability.draws.journal import Draw, JournalContent
 from llm_variability.draws.orders import Order
 from llm_variability.draws.seeds import draw_seed
-from llm_variability.draws.templates import Messages, fix_date, make_messages, read_chat_template
+from llm_variability.draws.templates import (
+    Messages,
+    fix_date,
+    make_messages,
+    read_chat_template,
+    read_history,
+)
 from llm_variability.tables import DRAWS
 
 log = logging.getLogger(__name__)
@@ -91,19 +97,35 @@ class Cell:
             **self.sampling.to_json(),
         }
 
-    def messages(self, system: str | None, prompt: str) -> Messages:
-        """The turns of a prompt, as the model's policy has them."""
-        return make_messages(system, prompt, self.model.system_prompt)
+    @property
+    def _said(self) -> pl.DataFrame:
+        """Its prompts, with a history of null where the stimuli have none."""
+        if "history" in self.prompts.columns:
+            return self.prompts
+        return self.prompts.with_columns(history=pl.lit(None, dtype=pl.String))
+
+    def turns(self) -> pl.DataFrame:
+        """List the distinct prompts: prompt_id, system, prompt and history."""
+        columns = ("prompt_id", "system", "prompt", "history")
+        return self._said.select(columns).unique(maintain_order=True)
+
+    def messages(self, system: str | None, prompt: str, history: str | None = None) -> Messages:
+        """The turns of a prompt, as the model's policy has them.
+
+        history: as in the stimuli. Raises ValueError for one that cannot be read.
+        """
+        return make_messages(system, prompt, self.model.system_prompt, read_history(history))
 
     def orders(self) -> Iterator[Order]:
         """List every draw the cell wants, replicate by replicate."""
         column = "greedy_replicates" if self.temperature == GREEDY else "replicates"
-        rows = self.prompts.select("prompt_id", "system", "prompt", column).rows()
-        for replicate in range(max((row[3] for row in rows), default=0)):
-            for prompt_id, system, prompt, wanted in rows:
+        rows = self._said.select("prompt_id", "system", "prompt", "history", column).rows()
+        for replicate in range(max((row[4] for row in rows), default=0)):
+            for prompt_id, system, prompt, history, wanted in rows:
                 if replicate < wanted:
                     seed = draw_seed(self.seed, prompt_id, replicate)
-                    yield Order(prompt_id, replicate, seed, self.messages(system, prompt))
+                    turns = self.messages(system, prompt, history)
+                    yield Order(prompt_id, replicate, seed, turns)
 
 
 def _reasoning_is_open(draws: list[Draw], sessions: list[dict[str, Any]]) -> bool:

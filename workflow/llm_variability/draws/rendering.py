@@ -43,10 +43,6 @@ class Rendering:
         }
 
 
-def _rows(cell: Cell) -> list[tuple[str, str | None, str]]:
-    return cell.prompts.select("prompt_id", "system", "prompt").unique(maintain_order=True).rows()
-
-
 def _ignored_arguments(
     cell: Cell, server: Server, messages: Messages, rendered: list[int]
 ) -> Iterator[str]:
@@ -59,8 +55,8 @@ def _ignored_arguments(
 
 
 def _ask_engine(cell: Cell, server: Server) -> Rendering:
-    rows, timeout_s = _rows(cell), cell.model.request_timeout_s
-    messages = [cell.messages(system, prompt) for _, system, prompt in rows]
+    rows, timeout_s = cell.turns().rows(), cell.model.request_timeout_s
+    messages = [cell.messages(*turn) for _, *turn in rows]
     try:
         tokens = asyncio.run(render_prompt_tokens(server, messages, timeout_s))
     except ValueError as error:
@@ -74,9 +70,9 @@ def _ask_engine(cell: Cell, server: Server) -> Rendering:
 
 
 def _check(cell: Cell, rendering: Rendering) -> None:
-    rows, new = _rows(cell), cell.sampling.max_new_tokens
+    rows, new = cell.turns().rows(), cell.sampling.max_new_tokens
     longest = context_length(Path(cell.manifest["path"]), cell.model.max_model_len)
-    for prompt_id, _, prompt in rows:
+    for prompt_id, _, prompt, _ in rows:
         ids = rendering.tokens[prompt_id]
         if len(ids) + new > longest:
             raise ConfigError(
@@ -100,7 +96,7 @@ def _kept_name(cell: Cell) -> str:
     """Name the file that keeps a rendering by all that decides it."""
     identity, sampling = cell.identity(), cell.sampling.to_json()
     decides = {key: value for key, value in identity.items() if key not in (*sampling, "seed")}
-    decides |= {"engine": engine_version(), "prompts": [row[0] for row in _rows(cell)]}
+    decides |= {"engine": engine_version(), "prompts": cell.turns()["prompt_id"].to_list()}
     return f"prompts.{fingerprint(decides)}.json"
 
 

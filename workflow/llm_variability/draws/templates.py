@@ -14,17 +14,41 @@ _TODAY = "strftime_now"
 _FORMAT = re.compile(_TODAY + r"\(\s*(?P<quote>['\"])(?P<format>.*?)(?P=quote)\s*\)")
 
 
-def make_messages(system: str | None, prompt: str, policy: str) -> Messages:
+def read_history(history: str | None) -> Messages:
+    """Read the turns that stand before a prompt; none for None.
+
+    history: a JSON list of mappings with `role` and `content`: a user turn, then an assistant turn,
+    and so on in pairs.
+    Raises ValueError for anything else, which no chat template would take.
+    """
+    if history is None:
+        return ()
+    allowed = "allowed: a JSON list of user and assistant turns in pairs, each role and content"
+    try:
+        turns = json.loads(history)
+        told = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"history: {history[:60]!r}; {allowed}") from error
+    roles = [turn["role"] for turn in told]
+    texts = all(isinstance(turn["content"], str) for turn in told)
+    if roles != ["user", "assistant"] * (len(roles) // 2) or not texts:
+        raise ValueError(f"history: {history[:60]!r}; {allowed}")
+    return told
+
+
+def make_messages(system: str | None, prompt: str, policy: str, history: Messages = ()) -> Messages:
     """Make the turns of a prompt.
 
-    policy: what becomes of the system prompt: `keep` it, `merge` it into the user turn before the
-    prompt and an empty line, or `omit` it.
+    policy: what becomes of the system prompt: `keep` it, `merge` it into the first user turn before
+    its text and an empty line, or `omit` it. history: the turns between the system prompt and the
+    prompt.
     """
+    first, *others = (*history, {"role": "user", "content": prompt})
     if system is None or policy == "omit":
-        return ({"role": "user", "content": prompt},)
+        return (first, *others)
     if policy == "merge":
-        return ({"role": "user", "content": f"{system}\n\n{prompt}"},)
-    return ({"role": "system", "content": system}, {"role": "user", "content": prompt})
+        return ({**first, "content": f"{system}\n\n{first['content']}"}, *others)
+    return ({"role": "system", "content": system}, first, *others)
 
 
 def read_chat_template(folder: Path) -> str | None:
