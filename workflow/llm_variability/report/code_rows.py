@@ -43,11 +43,11 @@ class Grid:
     rows: list[list[Text]] = field(default_factory=list)
 
 
-_Column = tuple[str, str, Callable[[Row], Text | str]]
+GridColumn = tuple[str, str, Callable[[Row], Text | str]]
 """A label, a kind, and what stands there for a row."""
 
 
-def _grid(caption: str, columns: Iterable[_Column | None], rows: pl.DataFrame) -> Grid:
+def write_grid(caption: str, columns: Iterable[GridColumn | None], rows: pl.DataFrame) -> Grid:
     """Write a frame's rows; a column that is None is left away."""
     kept = [column for column in columns if column is not None]
     return Grid(
@@ -66,24 +66,24 @@ def number(value: float | None, decimals: int = DECIMALS) -> str:
     return NOTHING if value is None or math.isnan(value) else signed(value, decimals)
 
 
-def _count(name: str) -> Callable[[Row], str]:
+def show_count(name: str) -> Callable[[Row], str]:
     return lambda row: NOTHING if row[name] is None else f"{row[name]:,}"
 
 
-def _named(name: str, missing: str = NOTHING) -> Callable[[Row], str]:
+def show_name(name: str, missing: str = NOTHING) -> Callable[[Row], str]:
     return lambda row: missing if row[name] is None else str(row[name])
 
 
-def _number(name: str, decimals: int = DECIMALS) -> Callable[[Row], str]:
+def show_number(name: str, decimals: int = DECIMALS) -> Callable[[Row], str]:
     return lambda row: number(row[name], decimals)
 
 
-def _setting(row: Row) -> str:
+def show_setting(row: Row) -> str:
     return cell_name(row["temperature"], row["top_p"])
 
 
-def _model(one_model: bool) -> _Column | None:
-    return None if one_model else ("Model", "name", _named("model"))
+def model_column(one_model: bool) -> GridColumn | None:
+    return None if one_model else ("Model", "name", show_name("model"))
 
 
 def _set_column(row: Row) -> str:
@@ -103,34 +103,34 @@ def tabulate_points(curves: pl.DataFrame, measure: str, one_model: bool) -> Grid
         return row["comparison"] if row["method"] is None else row["method"]
 
     def estimate(row: Row) -> Text:
-        interval = "" if row["ci_low"] is None else _ends(row, "ci_low", "ci_high")
+        interval = "" if row["ci_low"] is None else show_ends(row, "ci_low", "ci_high")
         return Text(number(row["estimate"]), (interval,) if interval else ())
 
     def rescaled(row: Row) -> Text:
         has_ends = None not in (row["rescaled_low"], row["rescaled_high"])
-        interval = _ends(row, "rescaled_low", "rescaled_high") if has_ends else ""
+        interval = show_ends(row, "rescaled_low", "rescaled_high") if has_ends else ""
         return Text(number(row["rescaled"]), (interval,) if interval else ())
 
-    return _grid(
+    return write_grid(
         f"Similarity ({measure}) with 95% intervals, tasks resampled. Tasks: those with a pair of"
         " programs, of those with a prompt.",
         [
-            _model(one_model),
+            model_column(one_model),
             ("Set", "name", _set_column),
             ("Method", "head", what),
-            ("Rate", "number", _named("rate")),
-            ("Realised", "number", _number("realised")),
+            ("Rate", "number", show_name("rate")),
+            ("Realised", "number", show_number("realised")),
             ("Similarity", "number", estimate),
             ("Rescaled", "number", rescaled),
             ("Tasks", "number", lambda row: f"{row['n_tasks']:,} of {row['n_tasks_asked']:,}"),
-            ("Pairs", "number", _count("n_pairs")),
-            ("Note", "text", _named("reason", "")),
+            ("Pairs", "number", show_count("n_pairs")),
+            ("Note", "text", show_name("reason", "")),
         ],
         _each_set_once(curves),
     )
 
 
-def _ends(row: Row, low: str, high: str) -> str:
+def show_ends(row: Row, low: str, high: str) -> str:
     if row[high] is None:
         return ""
     return f"[{signed(row[low], DECIMALS)}, {signed(row[high], DECIMALS)}]"
@@ -166,14 +166,14 @@ def tabulate_summaries(summaries: pl.DataFrame, measure: str, one_model: bool) -
         rows = found[tuple(line[key] for key in keys)].values()
         return "; ".join(dict.fromkeys(row["reason"] for row in rows if row["reason"]))
 
-    return _grid(
+    return write_grid(
         f"One number a curve ({measure}, rescaled) with 95% intervals, tasks resampled. Mean"
         " height: over the rates that the curve reaches, so compare methods by their differences"
         " below, which are over the rates that both reach.",
         [
-            _model(one_model),
+            model_column(one_model),
             ("Set", "name", _set_column),
-            ("Method", "head", _named("method")),
+            ("Method", "head", show_name("method")),
             ("Mean height", "number", summary("auc")),
             ("Half-life", "number", summary("half_life")),
             ("Slope, first third", "number", summary("slope")),
@@ -192,7 +192,7 @@ def _summary(row: Row) -> Text:
     return Text(number(row["estimate"]), (interval,) if interval else ())
 
 
-def _p_value(stars: str) -> Callable[[Row], Text]:
+def show_p_value(stars: str) -> Callable[[Row], Text]:
     column, _ = ASTERISKS[stars]
 
     def write(row: Row) -> Text:
@@ -210,7 +210,7 @@ def _p_value(stars: str) -> Callable[[Row], Text]:
 
 def _estimate(row: Row) -> Text:
     has_ends = None not in (row["ci_low"], row["ci_high"])
-    interval = _ends(row, "ci_low", "ci_high") if has_ends else ""
+    interval = show_ends(row, "ci_low", "ci_high") if has_ends else ""
     return Text(number(row["estimate"]), (interval,) if interval else ())
 
 
@@ -219,21 +219,21 @@ def tabulate_contrasts(contrasts: pl.DataFrame, measure: str, kind: str, stars: 
 
     kind: what differs. stars: one of `ASTERISKS`.
     """
-    return _grid(
+    return write_grid(
         f"First less second ({measure}): 95% interval; p, and below it p adjusted by Holm and by"
         f" Benjamini-Hochberg over its family; * p < .05, {ASTERISKS[stars][1]}.",
         [
-            ("First", "head", _named("first")),
-            ("Second", "head", _named("second")),
+            ("First", "head", show_name("first")),
+            ("Second", "head", show_name("second")),
             ("Of", "name", lambda row: SHORT_WORDS.get(str(row["summary"]), str(row["summary"]))),
-            None if kind == "model" else ("Model", "name", _named("model", "")),
-            None if kind == "method" else ("Method", "name", _named("method", "")),
+            None if kind == "model" else ("Model", "name", show_name("model", "")),
+            None if kind == "method" else ("Method", "name", show_name("method", "")),
             None if kind == "set" else ("Set", "name", _set_column),
             ("Difference", "number", _estimate),
-            ("p", "number", _p_value(stars)),
-            ("Tests in family", "number", _count("family_size")),
-            ("Tasks", "number", _count("n_tasks")),
-            ("Note", "text", _named("reason", "")),
+            ("p", "number", show_p_value(stars)),
+            ("Tests in family", "number", show_count("family_size")),
+            ("Tasks", "number", show_count("n_tasks")),
+            ("Note", "text", show_name("reason", "")),
         ],
         contrasts.filter(pl.col("kind") == kind),
     )
@@ -246,25 +246,25 @@ def tabulate_fits(fits: pl.DataFrame, measure: str, stars: str, one_model: bool)
         told = _estimate(row)
         return told if row["converged"] else Text(f"{told.text}†", told.small)
 
-    return _grid(
+    return write_grid(
         f"Similarity ({measure}) on the realised rate, tasks as random effects: 95% interval; p,"
         f" and below it p adjusted; * p < .05, {ASTERISKS[stars][1]}. †: the fit did not converge."
         " Pairs share draws, which level pair does not know: its p-values are too small.",
         [
-            _model(one_model),
+            model_column(one_model),
             ("Set", "name", _set_column),
-            ("Method", "head", _named("method")),
-            ("Level", "name", _named("level")),
-            ("Tasks' random", "name", _named("random")),
-            ("Term", "name", _named("term")),
+            ("Method", "head", show_name("method")),
+            ("Level", "name", show_name("level")),
+            ("Tasks' random", "name", show_name("random")),
+            ("Term", "name", show_name("term")),
             ("Estimate", "number", estimate),
-            ("p", "number", _p_value(stars)),
+            ("p", "number", show_p_value(stars)),
             ("df", "number", lambda row: number(row["df"], 1)),
-            ("Var. intercept", "number", _number("var_intercept", 4)),
-            ("Var. slope", "number", _number("var_slope", 4)),
-            ("Var. residual", "number", _number("var_residual", 4)),
-            ("Observations", "number", _count("n_observations")),
-            ("Note", "text", _named("reason", "")),
+            ("Var. intercept", "number", show_number("var_intercept", 4)),
+            ("Var. slope", "number", show_number("var_slope", 4)),
+            ("Var. residual", "number", show_number("var_residual", 4)),
+            ("Observations", "number", show_count("n_observations")),
+            ("Note", "text", show_name("reason", "")),
         ],
         fits,
     )
@@ -286,13 +286,13 @@ def tabulate_extractions(extractions: pl.DataFrame, place: str, one_model: bool)
 
         return write
 
-    return _grid(
+    return write_grid(
         f"What the replies hold, by {place}: a program that parses; code that does not; code that"
         " was cut off; no code. Unclosed: programs of a fence that never closed.",
         [
-            _model(one_model),
-            (place.capitalize(), "head", _named("cell")),
-            ("Replies", "number", _count("draws")),
+            model_column(one_model),
+            (place.capitalize(), "head", show_name("cell")),
+            ("Replies", "number", show_count("draws")),
             *(
                 (
                     {"ok": "Program"}.get(name, name.replace("_", " ").capitalize()),
@@ -301,9 +301,9 @@ def tabulate_extractions(extractions: pl.DataFrame, place: str, one_model: bool)
                 )
                 for name in PROGRAM_STATUSES
             ),
-            ("Unclosed", "number", _count("unclosed")),
-            ("Too large", "number", _count("too_large")),
-            ("Distinct programs", "number", _count("distinct_programs")),
+            ("Unclosed", "number", show_count("unclosed")),
+            ("Too large", "number", show_count("too_large")),
+            ("Distinct programs", "number", show_count("distinct_programs")),
         ],
         extractions,
     )
@@ -341,20 +341,20 @@ def tabulate_augmentations(augmentations: pl.DataFrame) -> Grid:
     def share(row: Row) -> str:
         return NOTHING if row["replaceable_share"] is None else percent(row["replaceable_share"])
 
-    return _grid(
+    return write_grid(
         "Realised rate: mean, lowest and highest over texts. Can be changed: share of the units"
         " that a rate is a share of. Repeated: the same text as another variant, not drawn.",
         [
-            ("Set", "name", _named("set")),
-            ("Method", "head", _named("method")),
-            ("Rate", "number", _named("rate")),
-            ("Texts", "number", _count("texts")),
+            ("Set", "name", show_name("set")),
+            ("Method", "head", show_name("method")),
+            ("Rate", "number", show_name("rate")),
+            ("Texts", "number", show_count("texts")),
             ("Realised", "number", span),
             ("Can be changed", "number", share),
-            ("Asked", "number", _count("asked")),
-            ("Edits", "number", _count("edited")),
-            ("BLEU", "number", _number("mean_bleu")),
-            ("Repeated", "number", _count("repeated")),
+            ("Asked", "number", show_count("asked")),
+            ("Edits", "number", show_count("edited")),
+            ("BLEU", "number", show_number("mean_bleu")),
+            ("Repeated", "number", show_count("repeated")),
         ],
         augmentations,
     )
@@ -362,17 +362,17 @@ def tabulate_augmentations(augmentations: pl.DataFrame) -> Grid:
 
 def tabulate_paraphrases(paraphrases: pl.DataFrame) -> Grid:
     """Write counts of paraphrases. paraphrases: rows of `code_paraphrases`."""
-    return _grid(
+    return write_grid(
         "Paraphrases by the diversity asked for and the band that their BLEU puts them in.",
         [
-            ("Set", "name", _named("set")),
-            ("Asked for", "head", _named("degree")),
-            ("Band", "name", _named("band", "no text")),
-            ("Flags", "text", _named("flags")),
-            ("Paraphrases", "number", _count("paraphrases")),
-            ("Used", "number", _count("used")),
-            ("BLEU", "number", _number("mean_bleu")),
-            ("Similarity", "number", _number("mean_similarity")),
+            ("Set", "name", show_name("set")),
+            ("Asked for", "head", show_name("degree")),
+            ("Band", "name", show_name("band", "no text")),
+            ("Flags", "text", show_name("flags")),
+            ("Paraphrases", "number", show_count("paraphrases")),
+            ("Used", "number", show_count("used")),
+            ("BLEU", "number", show_number("mean_bleu")),
+            ("Similarity", "number", show_number("mean_similarity")),
         ],
         paraphrases,
     )
