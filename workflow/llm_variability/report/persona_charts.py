@@ -1,0 +1,471 @@
+"""Figures of personas that are points with intervals: style, separation, amount of code, guesses
+of who asked, dialogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from llm_variability.linguistics.style import FEATURES as STYLE_FEATURES
+from llm_variability.report.code_figures import describe_setting
+from llm_variability.report.comparisons import Setting, at_setting
+from llm_variability.report.figures import INK, MUTED, figure_style
+from llm_variability.report.persona_looks import (
+    FONT,
+    Looks,
+    Panel,
+    Point,
+    Row,
+    add_panel,
+    cut_name,
+    describe_stars,
+    draw_chart,
+    draw_matrix,
+    draw_nothing,
+    draw_points,
+    find_room,
+    is_starred,
+    limit_axes,
+    set_columns,
+    set_headings,
+    tidy_axes,
+)
+from llm_variability.tables_personas import COMPARED_FACTORS, FEATURE_SETS
+
+_CONTRASTS = {
+    "same_prompt": ("one prompt, drawn again", "#8a93a3", "D"),
+    "within": ("one {factor}, another prompt", "#0072B2", "o"),
+    "between": ("another {factor}", "#D55E00", "^"),
+}
+_DIFFERENCE = "#1d2433"
+_ALL = "all personas"
+
+
+def _point(row: Mapping[str, Any], column: str, colour: str, marker: str, star: bool) -> Point:
+    return Point(row[column], row["ci_low"], row["ci_high"], colour, marker, star)
+
+
+# ----------------------------------------------------------------------------------- style
+
+
+def draw_style(means: pl.DataFrame, looks: Looks, study: str, stars: str) -> Figure:
+    """Draw features of the prompts' wording: a panel a feature, a point a persona.
+
+    means: a PERSONA_MEANS table; only its rows of prompts that are no topics are drawn.
+    """
+    title = "Style of the prompts, by persona"
+    shown = means.filter(pl.col("model").is_null(), ~pl.col("feature").str.starts_with("topic-"))
+    tests = shown.unique("feature", keep="first", maintain_order=True)
+    features = tests["feature"].to_list()
+    with figure_style():
+        if not features or not looks:
+            return draw_nothing(title, [f"{study} · No prompt has features of wording."])
+        told = [
+            f"{study} · mean over tasks of the mean over prompts, with its 95% interval, prompts as"
+            " the units",
+            f"{describe_stars(tests, stars)}: differs between personas",
+        ]
+        names = [cut_name(look.label) for look in looks.values()]
+        columns = min(3, len(features))
+        left, panel_width, gap = find_room(names), 1.65, 0.25
+        width = max(left + columns * (panel_width + gap), 5.2)
+        headings = set_headings(title, told, width)
+        chart = 0.19 * len(looks) + 0.1
+        each = chart + 0.75
+        lines = math.ceil(len(features) / columns)
+        figure = Figure(figsize=(width, headings.height + lines * each + 0.05))
+        headings.draw(figure)
+        for at, test in enumerate(tests.iter_rows(named=True)):
+            line, place = divmod(at, columns)
+            axes = add_panel(
+                figure,
+                left + place * (panel_width + gap),
+                headings.height + line * each + 0.32,
+                panel_width,
+                chart,
+            )
+            rows = shown.filter(pl.col("feature") == test["feature"])
+            _draw_feature(axes, test, rows, looks, is_starred(test, stars))
+            axes.set_yticks(range(len(looks)), names if place == 0 else [""] * len(names))
+            axes.tick_params(axis="y", labelsize=FONT)
+    return figure
+
+
+def _draw_feature(
+    axes: Axes, test: Mapping[str, Any], rows: pl.DataFrame, looks: Looks, star: bool
+) -> None:
+    """Draw one feature of wording."""
+    by_persona = {row["persona"]: row for row in rows.iter_rows(named=True)}
+    points = [
+        [_point(by_persona[name], "mean", look.colour, look.marker, star=False)]
+        if name in by_persona
+        else []
+        for name, look in looks.items()
+    ]
+    unit = STYLE_FEATURES.get(test["feature"], ("", ""))[0]
+    panel = Panel("", "", points)
+    tidy_axes(axes)
+    limit_axes(axes, panel)
+    axes.set_ylim(len(looks) - 0.4, -0.6)
+    for place, each in enumerate(points):
+        draw_points(axes, place, each)
+    if not any(point.value is not None for each in points for point in each):
+        axes.text(0.5, 0.5, "no number", ha="center", va="center", transform=axes.transAxes)
+    name = test["feature"].replace("_", " ").replace(" less ", " − ")
+    size = 8.5 if len(name) <= 24 else 7
+    axes.set_title(
+        f"{cut_name(name, 40)}{' *' if star else ''}",
+        fontsize=size,
+        fontweight="bold",
+        loc="left",
+        pad=3,
+    )
+    axes.set_xlabel(unit, fontsize=7.5, color=MUTED, labelpad=1)
+    axes.locator_params(axis="x", nbins=4)
+    axes.tick_params(axis="x", labelsize=7.5)
+
+
+# ------------------------------------------------------------------------------ separation
+
+
+def draw_separation(
+    separation: pl.DataFrame,
+    measure: str,
+    models: Sequence[str],
+    setting: Setting | None,
+    study: str,
+    stars: str,
+) -> Figure:
+    """Draw how alike programs are of one prompt, of one persona and of two, and the difference.
+
+    separation: a SEPARATION table. Role and gender have rows of their own where both differ.
+    """
+    title = "Is code from different personas less alike?"
+    shown = separation.clear()
+    if setting is not None:
+        shown = separation.filter(
+            pl.col("measure") == measure,
+            pl.col("variant") == "iterations",
+            at_setting(setting),
+            *(pl.col(name).is_null() for name in ("task", "first", "second")),
+        )
+    factors = [name for name in COMPARED_FACTORS if shown.filter(pl.col("factor") == name).height]
+    rows, means, differences = [], [], []
+    for factor in factors:
+        for model in models:
+            found = shown.filter(pl.col("factor") == factor, pl.col("model") == model)
+            row = found.row(0, named=True) if found.height else None
+            rows.append(Row(f"by {factor}" if len(factors) > 1 else "", model))
+            means.append(
+                [
+                    Point(row[name], None, None, colour, marker)
+                    for name, (_, colour, marker) in _CONTRASTS.items()
+                ]
+                if row
+                else []
+            )
+            differences.append(
+                [_point(row, "difference", _DIFFERENCE, "s", is_starred(row, stars))] if row else []
+            )
+    with figure_style():
+        if setting is None or not any(
+            point.value is not None for points in means for point in points
+        ):
+            return draw_nothing(title, [f"{study} · {measure} · No two programs to compare."])
+        told = [
+            f"{study} · {measure} · {describe_setting(setting)} · mean over tasks and pairs of"
+            " prompts",
+            f"difference: 95% interval, prompts as the units · {describe_stars(shown, stars)},"
+            " prompts changing personas at random",
+        ]
+        named = "persona" if len(factors) == 1 else "level"
+        legend = [
+            (label.format(factor=named), colour, marker, True)
+            for label, colour, marker in _CONTRASTS.values()
+        ]
+        panels = [
+            Panel("Similarity", "mean similarity", means),
+            Panel("Within − between", "difference", differences, reference=0.0),
+        ]
+        return draw_chart(rows, panels, title, told, panel_width=2.4, legend=legend)[0]
+
+
+# ---------------------------------------------------------------------------------- amount
+
+
+def draw_amount(
+    means: pl.DataFrame,
+    models: Sequence[str],
+    setting: Setting | None,
+    looks: Looks,
+    study: str,
+    stars: str,
+) -> Figure:
+    """Draw how much code replies hold, and how many hold none: a row a model and persona.
+
+    means: a PERSONA_MEANS table. An asterisk above a model's personas tells of all of them.
+    """
+    title = "Amount of code, by model and persona"
+    shown = means.clear()
+    if setting is not None:
+        shown = means.filter(
+            at_setting(setting), pl.col("feature").is_in(["reply_lines", "reply_none"])
+        )
+    tests = shown.unique(["model", "feature"], keep="first", maintain_order=True)
+    starred = {
+        (row["model"], row["feature"])
+        for row in tests.iter_rows(named=True)
+        if is_starred(row, stars)
+    }
+    cells = {
+        (row["model"], row["feature"], row["persona"]): row for row in shown.iter_rows(named=True)
+    }
+    rows = []
+    points: dict[str, list[list[Point]]] = {"reply_lines": [], "reply_none": []}
+    for model in models:
+        for persona, look in looks.items():
+            rows.append(Row(model, look.label))
+            for feature, of_feature in points.items():
+                row = cells.get((model, feature, persona))
+                of_feature.append(
+                    [_point(row, "mean", look.colour, look.marker, star=False)] if row else []
+                )
+    with figure_style():
+        if setting is None or not any(
+            each.value is not None for part in points["reply_lines"] for each in part
+        ):
+            return draw_nothing(title, [f"{study} · No model gave a reply."])
+        told = [
+            f"{study} · {describe_setting(setting)} · mean over tasks of the mean over prompts,"
+            " with its 95% interval, prompts as the units",
+            f"{describe_stars(tests, stars)}: differs between the personas of the model",
+        ]
+        panels = [
+            Panel(
+                "Lines of code",
+                "in a reply",
+                points["reply_lines"],
+                from_zero=True,
+                starred=[model for model in models if (model, "reply_lines") in starred],
+            ),
+            Panel(
+                "No code at all",
+                "share of replies",
+                points["reply_none"],
+                share=True,
+                from_zero=True,
+                starred=[model for model in models if (model, "reply_none") in starred],
+            ),
+        ]
+        return draw_chart(rows, panels, title, told)[0]
+
+
+# --------------------------------------------------------------------------------- leakage
+
+
+def draw_leakage(
+    leakage: pl.DataFrame,
+    confusions: pl.DataFrame,
+    models: Sequence[str],
+    setting: Setting | None,
+    looks: Looks,
+    study: str,
+    stars: str,
+) -> Figure:
+    """Draw how often a classifier guesses the persona from the code, and whom it takes for whom.
+
+    leakage: a LEAKAGE table. confusions: a CONFUSIONS table. Grey: from the mean of permuted
+    personas to their 95th percentile.
+    """
+    title = "Guessing who asked from the code"
+    shown, guessed = leakage.clear(), confusions.clear()
+    if setting is not None:
+        shown = leakage.filter(at_setting(setting))
+        guessed = confusions.filter(at_setting(setting))
+    sets = [name for name in FEATURE_SETS if shown.filter(pl.col("features") == name).height]
+    rows, points, permuted = [], [], []
+    for model in models:
+        for name in sets:
+            found = shown.filter(pl.col("model") == model, pl.col("features") == name)
+            rows.append(Row(model, name))
+            row = found.row(0, named=True) if found.height else None
+            points.append(
+                [Point(row["accuracy"], None, None, "#0072B2", "o", is_starred(row, stars))]
+                if row
+                else []
+            )
+            permuted.append((row["permuted"], row["permuted_high"]) if row else (None, None))
+    with figure_style():
+        if setting is None or not any(each.value is not None for part in points for each in part):
+            reasons = shown["reason"].drop_nulls().unique(maintain_order=True).to_list()
+            told = [f"{study} · No persona could be guessed.", *map(cut_reason, reasons[:3])]
+            return draw_nothing(title, told)
+        chance = shown["chance"].max()
+        folds = " or ".join(shown["folds"].unique().sort().to_list())
+        told = [
+            f"{study} · {describe_setting(setting)} · balanced accuracy, each {folds} held out in"
+            " turn as a whole · dashed: chance",
+            f"grey: from the mean of permuted personas to their 95th percentile ·"
+            f" {describe_stars(shown, stars)}",
+        ]
+        columns = set_columns([look.label for look in looks.values()])
+        names = [cut_name(look.label) for look in looks.values()]
+        wide, tall = columns.width * len(looks), 0.32 * len(looks)
+        left = find_room(names) + 0.2
+        each = 0.5 + tall + columns.height + 0.1
+        there = [model for model in models if guessed.filter(pl.col("model") == model).height]
+        below = 0.45 + each * len(there) if there else 0.0
+        widest = left + len(sets) * wide + (len(sets) - 1) * 0.3 + 0.2
+        panel = Panel(
+            "Accuracy",
+            "share guessed, personas of the same weight",
+            points,
+            reference=chance if isinstance(chance, float) else None,
+            share=True,
+            from_zero=True,
+        )
+        figure, top = draw_chart(
+            rows, [panel], title, told, panel_width=4.0, below=below, least_width=max(widest, 5.6)
+        )
+        _draw_permuted(figure.axes[0], permuted)
+        if there:
+            _write(figure, 0.15, top + 0.1, "Who asked (rows), who was guessed (columns)")
+        for line, model in enumerate(there):
+            for place, name in enumerate(sets):
+                axes = add_panel(
+                    figure,
+                    left + place * (wide + 0.3),
+                    top + 0.45 + line * each + 0.35,
+                    wide,
+                    tall,
+                )
+                of_cell = guessed.filter(pl.col("model") == model, pl.col("features") == name)
+                values, texts = arrange_confusion(of_cell, list(looks))
+                scale = ScalarMappable(Normalize(0, 1), matplotlib.colormaps["cividis"])
+                shown_rows = names if place == 0 else [""] * len(names)
+                draw_matrix(axes, values, texts, scale, shown_rows, columns)
+                axes.set_title(
+                    cut_name(f"{name} · {model}", max(14, int(wide / 0.085))),
+                    fontsize=9.5,
+                    fontweight="bold",
+                    loc="left",
+                    pad=4,
+                )
+    return figure
+
+
+def cut_reason(reason: str) -> str:
+    """Cut the reason why a number is missing to a line."""
+    return cut_name(reason, 160)
+
+
+def _write(figure: Figure, left: float, top: float, text: str) -> None:
+    full, tall = figure.get_size_inches()
+    figure.text(
+        left / full,
+        1 - top / tall,
+        f"{text}: programs; colour: share of the row",
+        fontsize=FONT,
+        color=MUTED,
+        va="top",
+    )
+
+
+def _draw_permuted(axes: Axes, permuted: Sequence[tuple[float | None, float | None]]) -> None:
+    """Draw where accuracies lie if prompts change personas, below each row's point."""
+    places = axes.get_yticks()
+    ends = [each for _, each in permuted if each is not None]
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, max([high, *(end + 0.03 for end in ends)]))
+    for place, (mean, end) in zip(places, permuted, strict=True):
+        if mean is None or end is None:
+            continue
+        axes.add_patch(
+            Rectangle(
+                (mean, place - 0.3), end - mean, 0.6, facecolor="#c9ced8", linewidth=0, zorder=1
+            )
+        )
+        axes.vlines(mean, place - 0.3, place + 0.3, color=INK, linewidth=1, zorder=1)
+
+
+def arrange_confusion(
+    confusions: pl.DataFrame, personas: Sequence[str]
+) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[list[str]]]:
+    """Lay guesses out: shares of the programs of who asked, and their numbers.
+
+    confusions: rows of one model, setting and feature set. A persona without a program has none.
+    """
+    counts = np.zeros((len(personas), len(personas)))
+    at = {persona: number for number, persona in enumerate(personas)}
+    for asked, guessed, programs in confusions.select("persona", "guessed", "programs").iter_rows():
+        if asked in at and guessed in at:
+            counts[at[asked], at[guessed]] += programs
+    whole = counts.sum(axis=1, keepdims=True)
+    shares = np.where(whole > 0, counts / np.maximum(whole, 1), math.nan)
+    return shares, [[f"{count:.0f}" for count in line] for line in counts]
+
+
+# -------------------------------------------------------------------------------- dialogue
+
+
+def draw_dialogue(
+    changes: pl.DataFrame,
+    measures: Sequence[str],
+    models: Sequence[str],
+    setting: Setting | None,
+    looks: Looks,
+    study: str,
+) -> Figure:
+    """Draw how many questions were asked, and how far programs changed with them.
+
+    changes: a DIALOGUE_CHANGES table. measures: those whose change has a panel.
+    """
+    title = "Dialogue: questions asked, and change in code"
+    shown = changes.clear() if setting is None else changes.filter(at_setting(setting))
+    there = [name for name in measures if shown.filter(pl.col("measure") == name).height]
+    rows = []
+    exchanges: list[list[Point]] = []
+    changed: dict[str, list[list[Point]]] = {name: [] for name in there}
+    for model in models:
+        of_model = shown.filter(pl.col("model") == model)
+        for persona in (*looks, None):
+            look = looks[persona] if persona is not None else None
+            colour, marker = (look.colour, look.marker) if look else (INK, "s")
+            rows.append(Row(model, look.label if look else _ALL))
+            of_persona = of_model.filter(pl.col("persona").eq_missing(pl.lit(persona, pl.String)))
+            found = {row["measure"]: row for row in of_persona.iter_rows(named=True)}
+            any_row = next(iter(found.values()), None)
+            exchanges.append(
+                [Point(any_row["exchanges"], None, None, colour, marker)] if any_row else []
+            )
+            for name in there:
+                row = found.get(name)
+                changed[name].append(
+                    [_point(row, "change", colour, marker, star=False)] if row else []
+                )
+    with figure_style():
+        if setting is None or not there:
+            return draw_nothing(title, [f"{study} · No dialogue was held."])
+        told = [
+            f"{study} · {describe_setting(setting)} · change: similarity of programs of one prompt"
+            " without dialogue, less that of one after a dialogue to them",
+            "bars: 95% intervals, prompts as the units",
+        ]
+        panels = [
+            Panel("Exchanges", "mean number", exchanges, from_zero=True),
+            *(
+                Panel(cut_name(name, 22), "change", points, reference=0.0)
+                for name, points in changed.items()
+            ),
+        ]
+        return draw_chart(rows, panels, title, told)[0]

@@ -1,0 +1,530 @@
+"""What figures of personas share: the look of a persona, headings, matrices, points with intervals.
+
+Sizes are in inches, so that text has room whatever the number of personas and models.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.textpath import text_to_path
+
+from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
+from llm_variability.report.figures import INK, MUTED, RULE, draw_headings
+from llm_variability.report.heatmap import choose_text_colour
+from llm_variability.report.lines import COLOURS, MARKERS
+from llm_variability.report.persona_names import name_personas
+from llm_variability.report.wording import quantity, show_text
+
+Array = npt.NDArray[np.float64]
+
+LONGEST_NAME = 28
+"""Characters of a name in a figure; a longer one is cut."""
+
+FONT = 8.5
+_MARGIN = 0.15
+_SUBTITLE_LINE = 0.165
+_HEADINGS = 0.52
+_ROOM = 0.25
+_FEW_COLUMNS = 6
+_WIDE, _NARROW = 0.92, 0.5
+ROW_HEIGHT = 0.3
+
+
+class PersonaLook(NamedTuple):
+    """How a persona looks in every figure of a study: colour by role, marker by gender."""
+
+    label: str
+    colour: str
+    marker: str
+
+
+Looks = Mapping[str, PersonaLook]
+"""Looks by persona, in the study's order."""
+
+
+def choose_looks(table: pl.DataFrame) -> dict[str, PersonaLook]:
+    """Give each persona its look.
+
+    table: with persona, role and gender. More roles than colours take them again with other
+    markers; no two personas of up to twelve pairs of these look the same.
+    """
+    names = name_personas(table)
+    personas = table.select("persona", "role", "gender").unique(maintain_order=True)
+    roles = personas["role"].unique(maintain_order=True).to_list()
+    genders = personas["gender"].unique(maintain_order=True).to_list()
+    colours = [*COLOURS[1:], COLOURS[0]]
+    markers = [MARKERS[1], MARKERS[0], *MARKERS[2:]]
+    looks = {}
+    for persona, role, gender in personas.iter_rows():
+        turn, place = divmod(roles.index(role), len(colours))
+        marker = markers[(turn * len(genders) + genders.index(gender)) % len(markers)]
+        looks[persona] = PersonaLook(names[persona], colours[place], marker)
+    return looks
+
+
+def cut_name(name: str, longest: int = LONGEST_NAME) -> str:
+    """Make foreign text fit a figure: invisible characters named, line ends taken away, cut."""
+    shown = " ".join(show_text(name).split())
+    return shown if len(shown) <= longest else f"{shown[: longest - 1].rstrip()}…"
+
+
+def wrap_name(name: str, width: int, longest: int = LONGEST_NAME) -> str:
+    """Break a name into lines; a word longer than a line is broken too."""
+    return "\n".join(textwrap.wrap(cut_name(name, longest), width)) or "–"
+
+
+@lru_cache(maxsize=4096)
+def measure_text(text: str, size: float = FONT, bold: bool = False) -> tuple[float, float]:
+    """Give the width and height of a text in inches, at a size in points."""
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    lines = text.split("\n")
+    width = max(
+        text_to_path.get_text_width_height_descent(each, font, False)[0] if each else 0.0
+        for each in lines
+    )
+    return width / 72, len(lines) * size * 1.2 / 72
+
+
+class Headings(NamedTuple):
+    """A title and what is shown, broken to a width; they take `height` inches."""
+
+    title: str
+    told: str
+    height: float
+
+    def draw(self, figure: Figure) -> None:
+        draw_headings(figure, self.title, self.told)
+
+
+def set_headings(title: str, told: Sequence[str], width: float) -> Headings:
+    """Break headings to the width of the figure.
+
+    told: paragraphs of the subtitle, a line or more each.
+    """
+    characters = max(30, int((width - 2 * _MARGIN) / (FONT * 0.6 / 72)))
+    lines = [line for part in told for line in _fill(part, width - 2 * _MARGIN, characters)]
+    shown = cut_name(title, max(24, int((width - 2 * _MARGIN) / (13 * 0.66 / 72))))
+    return Headings(shown, "\n".join(lines), _HEADINGS + _SUBTITLE_LINE * len(lines) + _ROOM)
+
+
+def _fill(text: str, width: float, characters: int) -> list[str]:
+    """Break a text into lines no wider than `width` inches."""
+    for length in range(int(characters * 1.4), 20, -2):
+        lines = textwrap.wrap(text, length)
+        if all(measure_text(line)[0] <= width for line in lines):
+            return lines
+    return textwrap.wrap(text, 20)
+
+
+def draw_nothing(title: str, told: Sequence[str]) -> Figure:
+    """Draw a figure that says what is missing."""
+    width = 6.4
+    headings = set_headings(title, told, width)
+    figure = Figure(figsize=(width, max(1.2, headings.height)))
+    headings.draw(figure)
+    return figure
+
+
+def add_panel(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Add axes by their place from the upper left corner of the figure."""
+    full, tall = figure.get_size_inches()
+    return figure.add_axes((left / full, 1 - (top + height) / tall, width / full, height / tall))
+
+
+def is_starred(row: Mapping[str, Any], stars: str) -> bool:
+    """Tell whether a row's p value is below 5%. stars: one of `ASTERISKS`."""
+    p_value = row[ASTERISKS[stars][0]]
+    return p_value is not None and p_value < SIGNIFICANCE
+
+
+def describe_stars(tested: pl.DataFrame, stars: str) -> str:
+    """Say whose p values asterisks stand for, and over how many tests they are adjusted.
+
+    tested: rows with p values, a row a test. Unadjusted ones are counted in what is shown.
+    """
+    column, name = ASTERISKS[stars]
+    shown = tested.drop_nulls(column)
+    size = shown.height if column == "p_value" else shown["family_size"].max()
+    number = quantity(size if isinstance(size, int) else 0, "test")
+    return f"* p < .05 ({name}, {number})"
+
+
+# ------------------------------------------------------------------------------- matrices
+
+
+class Columns(NamedTuple):
+    """Names under the columns of a matrix, and the room that they take."""
+
+    names: list[str]
+    rotation: int
+    width: float
+    height: float
+
+
+def set_columns(names: Sequence[str]) -> Columns:
+    """Choose how columns are named: in lines if there are few, else upright."""
+    if len(names) <= _FEW_COLUMNS:
+        wrapped = [wrap_name(name, 11) for name in names]
+        tallest = max((measure_text(name)[1] for name in wrapped), default=0.0)
+        return Columns(wrapped, 0, _WIDE, tallest + 0.12)
+    cut = [cut_name(name) for name in names]
+    return Columns(cut, 90, _NARROW, max(measure_text(name)[0] for name in cut) + 0.12)
+
+
+def find_room(names: Sequence[str], size: float = FONT) -> float:
+    """Give the room in inches that names to the left of a panel take."""
+    return _MARGIN + max((measure_text(name, size)[0] for name in names), default=0.0) + 0.1
+
+
+def draw_matrix(
+    axes: Axes,
+    values: Array,
+    texts: Sequence[Sequence[str]],
+    scale: ScalarMappable,
+    rows: Sequence[str],
+    columns: Columns | None,
+) -> None:
+    """Draw a matrix of coloured cells with their texts; one without a number is hatched.
+
+    values: (rows, columns), not a number where there is none. columns: None leaves their names out.
+    """
+    for row, column in np.ndindex(values.shape):
+        value = values[row, column]
+        there = bool(np.isfinite(value))
+        colour = tuple(float(part) for part in scale.to_rgba(np.array([value]))[0])
+        axes.add_patch(
+            Rectangle(
+                (column, row),
+                1,
+                1,
+                facecolor=colour if there else "#eceef2",
+                edgecolor="white" if there else "#b5bbc7",
+                hatch=None if there else "////",
+                linewidth=1.2 if there else 0,
+            )
+        )
+        axes.text(
+            column + 0.5,
+            row + 0.5,
+            texts[row][column] if there else "–",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=choose_text_colour(colour) if there else INK,
+        )
+    axes.set_xlim(0, max(values.shape[1], 1))
+    axes.set_ylim(max(values.shape[0], 1), 0)
+    axes.set_yticks(np.arange(values.shape[0]) + 0.5, rows, fontsize=FONT)
+    named = columns.names if columns else [""] * values.shape[1]
+    axes.set_xticks(np.arange(values.shape[1]) + 0.5, named, fontsize=FONT)
+    axes.tick_params(length=0, labelrotation=0)
+    if columns:
+        axes.tick_params(axis="x", labelrotation=columns.rotation)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def set_scale(values: Array, colours: str, *, low: float | None = None) -> ScalarMappable:
+    """Make a colour scale over the numbers that are there, never of no width."""
+    there = values[np.isfinite(values)]
+    bottom = float(there.min()) if there.size and low is None else (low or 0.0)
+    top = float(there.max()) if there.size else bottom + 1.0
+    room = max(0.0, 0.05 - (top - bottom)) / 2
+    limits = Normalize(bottom - (room if low is None else 0.0), top + room)
+    return ScalarMappable(limits, matplotlib.colormaps[colours])
+
+
+def draw_scale(figure: Figure, scale: ScalarMappable, panel: Axes, label: str) -> None:
+    """Draw the colour scale to the right of a panel, as tall as 2 inches at most."""
+    full, tall = figure.get_size_inches()
+    box = panel.get_position()
+    height = min(box.height, 2.0 / tall)
+    axes = figure.add_axes((box.x1 + 0.2 / full, box.y1 - height, 0.13 / full, height))
+    bar = figure.colorbar(scale, cax=axes)
+    bar.ax.tick_params(length=2, labelsize=8)
+    bar.ax.locator_params(nbins=4)
+    bar.outline.set_visible(False)
+    bar.set_label(label, fontsize=8, color=MUTED)
+
+
+SCALE_ROOM = 0.95
+"""Inches that a colour scale takes to the right of a panel."""
+
+
+# ------------------------------------------------------------------- points with intervals
+
+
+class Point(NamedTuple):
+    """A number with its interval; a value of None has none to show."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    colour: str
+    marker: str
+    starred: bool = False
+    filled: bool = True
+
+
+class Row(NamedTuple):
+    """A line of a chart of points. group: rows of one stand below its name."""
+
+    group: str
+    name: str
+
+
+class Panel(NamedTuple):
+    """A panel of a chart of points: of each row the points that stand in it.
+
+    reference: a value that is marked by a line. share: values are written as percentages.
+    starred: groups whose rows differ from each other.
+    """
+
+    title: str
+    label: str
+    points: Sequence[Sequence[Point]]
+    reference: float | None = None
+    share: bool = False
+    from_zero: bool = False
+    starred: Sequence[str] = ()
+
+
+def place_rows(rows: Sequence[Row]) -> tuple[list[float], list[tuple[float, str]], float]:
+    """Place rows below each other, a name above each group that has one.
+
+    Returns the rows' places, the groups' places with their names, and the number of lines.
+    """
+    at, places, groups, last = 0.0, [], [], None
+    for row in rows:
+        if row.group != last:
+            at += 0.25 if last is not None else 0.0
+            if row.group:
+                groups.append((at + 0.5, row.group))
+                at += 1
+            last = row.group
+        places.append(at + 0.5)
+        at += 1
+    return places, groups, at
+
+
+def draw_points(axes: Axes, place: float, points: Sequence[Point]) -> None:
+    """Draw the points of a row, those with an interval upon it."""
+    for point in points:
+        if point.value is None:
+            continue
+        if point.low is not None and point.high is not None:
+            axes.hlines(place, point.low, point.high, color=point.colour, linewidth=1.5, zorder=2)
+        axes.plot(
+            [point.value],
+            [place],
+            linestyle="none",
+            marker=point.marker,
+            markersize=6,
+            color=point.colour,
+            markerfacecolor=point.colour if point.filled else "white",
+            markeredgecolor="white" if point.filled else point.colour,
+            markeredgewidth=0.5 if point.filled else 1.2,
+            zorder=3,
+        )
+        if point.starred:
+            end = point.value if point.high is None else max(point.high, point.value)
+            axes.annotate(
+                "*",
+                (end, place),
+                xytext=(5, -2.5),
+                textcoords="offset points",
+                va="center",
+                fontsize=11,
+                fontweight="bold",
+                annotation_clip=False,
+            )
+
+
+def tidy_axes(axes: Axes) -> None:
+    """Take away what is not needed of a chart whose values run along x."""
+    axes.grid(axis="x", color=RULE, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(length=2)
+    axes.tick_params(axis="y", length=0)
+
+
+def limit_axes(axes: Axes, panel: Panel) -> None:
+    """Let the numbers, their intervals and the reference decide the x axis.
+
+    Values that cannot be below 0 do not begin below it; a share does not end above 1.
+    """
+    ends = [
+        each
+        for points in panel.points
+        for point in points
+        if point.value is not None
+        for each in (point.value, point.low, point.high)
+        if each is not None
+    ]
+    ends += [panel.reference] if panel.reference is not None else []
+    if not ends:
+        axes.set_xlim(0, 1)
+        axes.set_xticks([])
+        return
+    low, high = (min(0.0, *ends) if panel.from_zero else min(ends)), max(ends)
+    if panel.from_zero:
+        low = max(low, 0.0)
+    if panel.share:
+        low, high = max(low, 0.0), min(high, 1.0)
+    room = (high - low) * 0.08 or 0.1 * abs(high) or 0.5
+    axes.set_xlim(low - room * (0.35 if panel.from_zero else 1), high + room)
+
+
+def draw_chart(
+    rows: Sequence[Row],
+    panels: Sequence[Panel],
+    title: str,
+    told: Sequence[str],
+    *,
+    panel_width: float = 2.1,
+    below: float = 0.0,
+    least_width: float = 5.2,
+    legend: Sequence[tuple[str, str, str, bool]] = (),
+) -> tuple[Figure, float]:
+    """Draw panels of points side by side, one row of each a line.
+
+    below: inches left free below the chart. legend: label, colour, marker and whether it is filled.
+    Returns the figure and where the chart ends, in inches from the top.
+    """
+    names = [cut_name(row.name) for row in rows]
+    places, groups, lines = place_rows(rows)
+    grouped = [cut_name(name, 40) for _, name in groups]
+    left = max(find_room(names), 0.9)
+    width = max(left + len(panels) * panel_width + (len(panels) - 1) * 0.3 + 0.3, least_width)
+    panel_width = (width - left - 0.3 - (len(panels) - 1) * 0.3) / len(panels)
+    headings = set_headings(title, told, width)
+    legend_lines = _break_legend([label for label, *_ in legend], width)
+    top = headings.height + 0.22 + 0.2 * len(legend_lines)
+    chart = max(lines, 1.0) * ROW_HEIGHT
+    figure = Figure(figsize=(width, top + chart + 0.6 + below))
+    headings.draw(figure)
+    _draw_legend(figure, legend, legend_lines, headings.height - 0.12)
+    for at, panel in enumerate(panels):
+        axes = add_panel(figure, left + at * (panel_width + 0.3), top, panel_width, chart)
+        tidy_axes(axes)
+        axes.set_ylim(max(lines, 1.0), 0)
+        limit_axes(axes, panel)
+        if panel.reference is not None:
+            axes.axvline(panel.reference, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        for place, points in zip(places, panel.points, strict=True):
+            draw_points(axes, place, points)
+            if not any(point.value is not None for point in points):
+                axes.text(
+                    0.02,
+                    place,
+                    "no number",
+                    transform=axes.get_yaxis_transform(),
+                    va="center",
+                    fontsize=7.5,
+                    color=MUTED,
+                )
+        axes.set_yticks(places, names if at == 0 else [""] * len(names), fontsize=FONT)
+        for place, name in groups:
+            if name in panel.starred:
+                axes.text(
+                    0.02,
+                    place + 0.1,
+                    "*",
+                    transform=axes.get_yaxis_transform(),
+                    va="center",
+                    fontsize=11,
+                    fontweight="bold",
+                )
+        if at == 0:
+            for (place, _), shown in zip(groups, grouped, strict=True):
+                axes.text(
+                    -(left - _MARGIN) / panel_width,
+                    place,
+                    shown,
+                    transform=axes.get_yaxis_transform(),
+                    va="center",
+                    fontweight="bold",
+                    fontsize=FONT,
+                )
+        axes.set_title(panel.title, fontsize=9.5, fontweight="bold", loc="left", pad=4)
+        axes.set_xlabel(panel.label, fontsize=FONT)
+        axes.locator_params(axis="x", nbins=4)
+        if panel.share:
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.tick_params(axis="x", labelsize=8)
+    return figure, top + chart + 0.6
+
+
+def _break_legend(labels: Sequence[str], width: float) -> list[list[int]]:
+    """Break a legend's entries into lines."""
+    lines: list[list[int]] = []
+    end = width
+    for at, label in enumerate(labels):
+        needed = measure_text(label)[0] + 0.45
+        if end + needed > width - _MARGIN:
+            lines.append([])
+            end = _MARGIN
+        lines[-1].append(at)
+        end += needed
+    return lines
+
+
+def _draw_legend(
+    figure: Figure,
+    legend: Sequence[tuple[str, str, str, bool]],
+    lines: Sequence[Sequence[int]],
+    top: float,
+) -> None:
+    """Draw a legend below the headings, its entries one after the other."""
+    full, tall = figure.get_size_inches()
+    for number, line in enumerate(lines):
+        left, y = _MARGIN + 0.08, 1 - (top + 0.2 * number + 0.1) / tall
+        for at in line:
+            label, colour, marker, filled = legend[at]
+            figure.add_artist(
+                Line2D(
+                    [left / full],
+                    [y],
+                    linestyle="none",
+                    marker=marker,
+                    markersize=6,
+                    color=colour,
+                    markerfacecolor=colour if filled else "white",
+                    markeredgecolor="white" if filled else colour,
+                    markeredgewidth=0.5 if filled else 1.2,
+                )
+            )
+            figure.text((left + 0.12) / full, y, label, va="center", fontsize=FONT)
+            left += measure_text(label)[0] + 0.45
+
+
+def draw_persona_legend(figure: Figure, looks: Looks, top: float) -> None:
+    """Draw the legend of personas, its top at `top` inches from that of the figure."""
+    lines = _break_legend([cut_name(look.label) for look in looks.values()], _width(figure))
+    entries = [(cut_name(look.label), look.colour, look.marker, True) for look in looks.values()]
+    _draw_legend(figure, entries, lines, top)
+
+
+def measure_persona_legend(looks: Looks, width: float) -> float:
+    """Give the inches that the legend of personas takes in a figure of a width."""
+    return 0.2 * len(_break_legend([cut_name(look.label) for look in looks.values()], width)) + 0.05
+
+
+def _width(figure: Figure) -> float:
+    return float(figure.get_size_inches()[0])
