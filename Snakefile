@@ -1,7 +1,8 @@
 """llm-variability: how much the outputs of language models vary.
 
 fetch -> stimuli -> draws -> similarity -> fits, sensitivity, diversity -> report: a .smk file and a
-subpackage each. Only when asked for: validation, calibration.
+subpackage each. Of studies of code: augmentation, code, curves; of personas: personas, dialogues,
+linguistics, separation. Only when asked for: validation, calibration.
 """
 
 import sys
@@ -41,6 +42,8 @@ include: "workflow/rules/augmentation.smk"
 include: "workflow/rules/personas.smk"
 include: "workflow/rules/code.smk"
 include: "workflow/rules/curves.smk"
+include: "workflow/rules/linguistics.smk"
+include: "workflow/rules/separation.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/diversity.smk"
 include: "workflow/rules/fits.smk"

@@ -127,6 +127,31 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
         raise ConfigError("\n".join(problems))
 
 
+def _describe_made_prompts(study: Study, prompts: pl.DataFrame) -> str:
+    """Say how many prompts a model is asked for before a study's draws. prompts: the outline."""
+    if (how := study.personas) is not None:
+        askers = prompts.select("task", "persona").unique().height
+        asked = askers * how.iterations
+        line = (
+            f" (fewer where no prompt can be used); before that {asked:,} prompts by {how.model},"
+            f" each tried up to {quantity(how.attempts, 'time')}"
+        )
+        if study.dialogue is not None:
+            line += (
+                "; as many dialogues again, with up to"
+                f" {quantity(study.dialogue.exchanges, 'exchange')} each"
+            )
+        return line
+    line = " (fewer where variants come out alike)"
+    if (reworded := study.paraphrase) is not None:
+        asked = prompts["task"].n_unique() * len(BANDS) * len(reworded.temperatures)
+        line += (
+            f"; before that {asked * reworded.variants:,} paraphrases by {reworded.model}, each of"
+            " which makes a prompt more if it can be used"
+        )
+    return line
+
+
 def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
     """Say, a line a study, how many draws it makes, and what will keep it from being fitted.
 
@@ -142,14 +167,8 @@ def describe_draws(settings: Settings, home: Path) -> Iterator[str]:
             f"{name}: {len(prompts):,} prompts at {quantity(len(cells), 'setting')}:"
             f" {draws:,} draws a model, {draws * len(settings.models):,} in all"
         )
-        if study.kind == "code":
-            line += " (fewer where variants come out alike)"
-            if (how := study.paraphrase) is not None:
-                asked = prompts["task"].n_unique() * len(BANDS) * len(how.temperatures)
-                line += (
-                    f"; before that {asked * how.variants:,} paraphrases by {how.model}, each of"
-                    " which makes a prompt more if it can be used"
-                )
+        if study.kind in ("code", "personas"):
+            line += _describe_made_prompts(study, prompts)
             yield line
             continue
         texts = prompts.group_by(design.group).agg(pl.col("replicates").sum())["replicates"]

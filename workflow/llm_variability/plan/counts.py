@@ -106,7 +106,10 @@ class StudyCounts:
 
 @dataclass(frozen=True)
 class CodeCounts:
-    """What one study of code makes, paraphrases left out, as nobody knows how many can be used.
+    """What one study of code or of personas makes.
+
+    Prompts that a model writes (paraphrases; each attempt at a persona's) cost tokens that are not
+    counted, as nobody knows how many can be used, nor is a dialogue.
 
     Fields are those of `StudyCounts`.
     """
@@ -151,9 +154,12 @@ def count_studies(settings: Settings, home: Path) -> list[StudyCounts]:
 
 
 def count_code_studies(settings: Settings, home: Path) -> list[CodeCounts]:
-    """Count every study of code of a checked configuration. home: the workflow's folder."""
+    """Count every study of code or of personas of a checked configuration.
+
+    home: the workflow's folder.
+    """
     counts = []
-    for name in settings.studies_of("code"):
+    for name in settings.studies_of("code", "personas"):
         study = settings.studies[name]
         prompts = render_prompts(find_resource(study.stimuli, home), study).prompts
         cells = settings.grid_of(name).cells()
