@@ -737,7 +737,22 @@ class Settings(Section):
                 self._check_helper(
                     how.model, study.dialogue.max_new_tokens, f"studies.{name}.dialogue"
                 )
+                self._check_conversation(study, study.dialogue, f"studies.{name}.dialogue")
         return self
+
+    def _check_conversation(self, study: Study, dialogue: Dialogue, where: str) -> None:
+        """Raise unless every model has room for the longest dialogue."""
+        exchanges = dialogue.exchanges
+        said = exchanges * (study.max_new_tokens + dialogue.max_new_tokens) + study.max_new_tokens
+        for name, model in self.models.items():
+            longest = said + model.reasoning_tokens
+            if model.max_model_len is not None and longest >= model.max_model_len:
+                raise PydanticCustomError(
+                    "source",
+                    f"{where}.exchanges: {exchanges} can come to {longest} tokens of replies and"
+                    f" answers, which do not fit models.{name}.max_model_len ="
+                    f" {model.max_model_len}, which holds the prompt too. Allowed: fewer than that",
+                )
 
     def _check_helper(self, model_name: str, max_new_tokens: int, where: str) -> None:
         """Raise unless a model that makes prompts is there and has room for them."""
