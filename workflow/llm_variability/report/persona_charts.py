@@ -22,7 +22,11 @@ from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.figures import INK, MUTED, figure_style
 from llm_variability.report.persona_looks import (
     FONT,
+    GAP,
+    Array,
+    Grid,
     Looks,
+    MatrixPanel,
     Panel,
     Point,
     Row,
@@ -30,10 +34,10 @@ from llm_variability.report.persona_looks import (
     cut_name,
     describe_stars,
     draw_chart,
-    draw_matrix,
     draw_nothing,
     draw_points,
     find_room,
+    fit_size,
     is_starred,
     limit_axes,
     set_columns,
@@ -49,6 +53,12 @@ _CONTRASTS = {
 }
 _DIFFERENCE = "#1d2433"
 _ALL = "all personas"
+_PANEL_WIDTH, _GAP, _WIDEST = 1.65, 0.25, 8.0
+_STYLE_NAMES = {
+    "imperatives_less_questions": "imperatives − questions",
+    "inputs_outputs": "inputs and outputs",
+    "inputs_outputs_less_user_interaction": "in-/outputs − interaction",
+}
 
 
 def _point(row: Mapping[str, Any], column: str, colour: str, marker: str, star: bool) -> Point:
@@ -56,6 +66,11 @@ def _point(row: Mapping[str, Any], column: str, colour: str, marker: str, star: 
 
 
 # ----------------------------------------------------------------------------------- style
+
+
+def name_style(feature: str) -> str:
+    """Name a feature of wording for the reader."""
+    return _STYLE_NAMES.get(feature, feature.replace("_", " "))
 
 
 def draw_style(means: pl.DataFrame, looks: Looks, study: str, stars: str) -> Figure:
@@ -77,11 +92,11 @@ def draw_style(means: pl.DataFrame, looks: Looks, study: str, stars: str) -> Fig
         ]
         names = [cut_name(look.label) for look in looks.values()]
         columns = min(3, len(features))
-        left, panel_width, gap = find_room(names), 1.65, 0.25
+        left, panel_width, gap = find_room(names), _PANEL_WIDTH, _GAP
         width = max(left + columns * (panel_width + gap), 5.2)
         headings = set_headings(title, told, width)
         chart = 0.19 * len(looks) + 0.1
-        each = chart + 0.75
+        each = chart + 0.7
         lines = math.ceil(len(features) / columns)
         figure = Figure(figsize=(width, headings.height + lines * each + 0.05))
         headings.draw(figure)
@@ -121,11 +136,10 @@ def _draw_feature(
         draw_points(axes, place, each)
     if not any(point.value is not None for each in points for point in each):
         axes.text(0.5, 0.5, "no number", ha="center", va="center", transform=axes.transAxes)
-    name = test["feature"].replace("_", " ").replace(" less ", " − ")
-    size = 8.5 if len(name) <= 24 else 7
+    told = f"{cut_name(name_style(test['feature']), 40)}{' *' if star else ''}"
     axes.set_title(
-        f"{cut_name(name, 40)}{' *' if star else ''}",
-        fontsize=size,
+        told,
+        fontsize=fit_size(told, _PANEL_WIDTH + _GAP - 0.1, bold=True),
         fontweight="bold",
         loc="left",
         pad=3,
@@ -313,54 +327,41 @@ def draw_leakage(
         chance = shown["chance"].max()
         folds = " or ".join(shown["folds"].unique().sort().to_list())
         told = [
-            f"{study} · {describe_setting(setting)} · balanced accuracy, each {folds} held out in"
-            " turn as a whole · dashed: chance",
+            f"{study} · {describe_setting(setting)} · each {folds} held out in turn as a whole ·"
+            " dashed: chance",
             f"grey: from the mean of permuted personas to their 95th percentile ·"
             f" {describe_stars(shown, stars)}",
         ]
-        columns = set_columns([look.label for look in looks.values()])
+        columns = set_columns([look.label for look in looks.values()], upright=True)
         names = [cut_name(look.label) for look in looks.values()]
-        wide, tall = columns.width * len(looks), 0.32 * len(looks)
-        left = find_room(names) + 0.2
-        each = 0.5 + tall + columns.height + 0.1
-        there = [model for model in models if guessed.filter(pl.col("model") == model).height]
-        below = 0.45 + each * len(there) if there else 0.0
-        widest = left + len(sets) * wide + (len(sets) - 1) * 0.3 + 0.2
+        left = find_room(names)
+        wide = columns.width * len(looks)
+        beside = len(sets) if left + len(sets) * (wide + GAP) <= _WIDEST else 1
+        grid = Grid(names, columns, max(1, beside))
+        panels = arrange_confusions(guessed, models, sets, list(looks))
+        across, down = grid.measure(len(panels)) if panels else (0.0, 0.0)
         panel = Panel(
             "Accuracy",
-            "share guessed, personas of the same weight",
+            "balanced accuracy",
             points,
             reference=chance if isinstance(chance, float) else None,
             share=True,
             from_zero=True,
         )
         figure, top = draw_chart(
-            rows, [panel], title, told, panel_width=4.0, below=below, least_width=max(widest, 5.6)
+            rows,
+            [panel],
+            title,
+            told,
+            panel_width=4.0,
+            below=down + 0.4 if panels else 0.0,
+            least_width=max(left + across + 0.2, 5.6),
         )
         _draw_permuted(figure.axes[0], permuted)
-        if there:
-            _write(figure, 0.15, top + 0.1, "Who asked (rows), who was guessed (columns)")
-        for line, model in enumerate(there):
-            for place, name in enumerate(sets):
-                axes = add_panel(
-                    figure,
-                    left + place * (wide + 0.3),
-                    top + 0.45 + line * each + 0.35,
-                    wide,
-                    tall,
-                )
-                of_cell = guessed.filter(pl.col("model") == model, pl.col("features") == name)
-                values, texts = arrange_confusion(of_cell, list(looks))
-                scale = ScalarMappable(Normalize(0, 1), matplotlib.colormaps["cividis"])
-                shown_rows = names if place == 0 else [""] * len(names)
-                draw_matrix(axes, values, texts, scale, shown_rows, columns)
-                axes.set_title(
-                    cut_name(f"{name} · {model}", max(14, int(wide / 0.085))),
-                    fontsize=9.5,
-                    fontweight="bold",
-                    loc="left",
-                    pad=4,
-                )
+        if panels:
+            scale = ScalarMappable(Normalize(0, 1), matplotlib.colormaps["cividis"])
+            _tell_confusions(figure, top + 0.1)
+            grid.draw(figure, panels, scale, left, top + 0.4)
     return figure
 
 
@@ -369,12 +370,12 @@ def cut_reason(reason: str) -> str:
     return cut_name(reason, 160)
 
 
-def _write(figure: Figure, left: float, top: float, text: str) -> None:
+def _tell_confusions(figure: Figure, top: float) -> None:
     full, tall = figure.get_size_inches()
     figure.text(
-        left / full,
+        0.15 / full,
         1 - top / tall,
-        f"{text}: programs; colour: share of the row",
+        "Who asked (rows) and who was guessed (columns): programs; colour: share of the row",
         fontsize=FONT,
         color=MUTED,
         va="top",
@@ -400,7 +401,7 @@ def _draw_permuted(axes: Axes, permuted: Sequence[tuple[float | None, float | No
 
 def arrange_confusion(
     confusions: pl.DataFrame, personas: Sequence[str]
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], list[list[str]]]:
+) -> tuple[Array, list[list[str]]]:
     """Lay guesses out: shares of the programs of who asked, and their numbers.
 
     confusions: rows of one model, setting and feature set. A persona without a program has none.
@@ -413,6 +414,26 @@ def arrange_confusion(
     whole = counts.sum(axis=1, keepdims=True)
     shares = np.where(whole > 0, counts / np.maximum(whole, 1), math.nan)
     return shares, [[f"{count:.0f}" for count in line] for line in counts]
+
+
+def arrange_confusions(
+    confusions: pl.DataFrame, models: Sequence[str], sets: Sequence[str], personas: Sequence[str]
+) -> list[MatrixPanel]:
+    """Lay the guesses of all models that have any out, a matrix a feature set.
+
+    confusions: rows of one setting.
+    """
+    return [
+        MatrixPanel(
+            f"{name} · {model}",
+            *arrange_confusion(
+                confusions.filter(pl.col("model") == model, pl.col("features") == name), personas
+            ),
+        )
+        for model in models
+        if confusions.filter(pl.col("model") == model).height
+        for name in sets
+    ]
 
 
 # -------------------------------------------------------------------------------- dialogue
@@ -457,8 +478,8 @@ def draw_dialogue(
         if setting is None or not there:
             return draw_nothing(title, [f"{study} · No dialogue was held."])
         told = [
-            f"{study} · {describe_setting(setting)} · change: similarity of programs of one prompt"
-            " without dialogue, less that of one after a dialogue to them",
+            f"{study} · {describe_setting(setting)} · change: how alike programs of one prompt are"
+            " without dialogue, less how alike to them one after a dialogue is",
             "bars: 95% intervals, prompts as the units",
         ]
         panels = [
@@ -468,4 +489,4 @@ def draw_dialogue(
                 for name, points in changed.items()
             ),
         ]
-        return draw_chart(rows, panels, title, told)[0]
+        return draw_chart(rows, panels, title, told, panel_width=1.8)[0]

@@ -5,6 +5,7 @@ Sizes are in inches, so that text has room whatever the number of personas and m
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -32,17 +33,19 @@ from llm_variability.report.wording import quantity, show_text
 
 Array = npt.NDArray[np.float64]
 
-LONGEST_NAME = 28
+LONGEST_NAME = 32
 """Characters of a name in a figure; a longer one is cut."""
 
 FONT = 8.5
 _MARGIN = 0.15
 _SUBTITLE_LINE = 0.165
 _HEADINGS = 0.52
-_ROOM = 0.25
+_ROOM = 0.16
 _FEW_COLUMNS = 6
-_WIDE, _NARROW = 0.92, 0.5
-ROW_HEIGHT = 0.3
+_LINE, _NARROWEST, _UPRIGHT = 14, 0.62, 0.5
+ROW_HEIGHT, GAP = 0.3, 0.3
+_PANEL_TITLE = 0.24
+_WIDEST_PANEL = 5.0
 
 
 class PersonaLook(NamedTuple):
@@ -176,14 +179,25 @@ class Columns(NamedTuple):
     height: float
 
 
-def set_columns(names: Sequence[str]) -> Columns:
-    """Choose how columns are named: in lines if there are few, else upright."""
-    if len(names) <= _FEW_COLUMNS:
-        wrapped = [wrap_name(name, 11) for name in names]
-        tallest = max((measure_text(name)[1] for name in wrapped), default=0.0)
-        return Columns(wrapped, 0, _WIDE, tallest + 0.12)
+def set_columns(names: Sequence[str], *, upright: bool = False) -> Columns:
+    """Choose how columns are named: in lines if there are few and there is room, else upright."""
+    if len(names) <= _FEW_COLUMNS and not upright:
+        wrapped = [wrap_name(name, _LINE) for name in names]
+        sizes = [measure_text(name) for name in wrapped]
+        widest = max((width for width, _ in sizes), default=0.0) + 0.14
+        tallest = max((height for _, height in sizes), default=0.0)
+        return Columns(wrapped, 0, max(widest, _NARROWEST), tallest + 0.12)
     cut = [cut_name(name) for name in names]
-    return Columns(cut, 90, _NARROW, max(measure_text(name)[0] for name in cut) + 0.12)
+    longest = max((measure_text(name)[0] for name in cut), default=0.0)
+    return Columns(cut, 90, _UPRIGHT, longest + 0.12)
+
+
+def fit_size(text: str, width: float, size: float = FONT, *, bold: bool = False) -> float:
+    """Give the size in points, not above `size`, at which a text is no wider than `width` inches.
+
+    Never below two thirds of it.
+    """
+    return max(size * 2 / 3, min(size, size * width / max(measure_text(text, size, bold)[0], 1e-9)))
 
 
 def find_room(names: Sequence[str], size: float = FONT) -> float:
@@ -237,6 +251,85 @@ def draw_matrix(
         axes.tick_params(axis="x", labelrotation=columns.rotation)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+class MatrixPanel(NamedTuple):
+    """A matrix with its title and texts. starred: rows with an asterisk beside them."""
+
+    title: str
+    values: Array
+    texts: Sequence[Sequence[str]]
+    starred: Sequence[int] = ()
+
+
+class Grid(NamedTuple):
+    """Matrices with the same rows and columns, `beside` of them in a line, sizes in inches."""
+
+    rows: Sequence[str]
+    columns: Columns
+    beside: int
+
+    @property
+    def panel(self) -> tuple[float, float]:
+        """Width and height of a matrix."""
+        return self.columns.width * len(self.columns.names), ROW_HEIGHT * len(self.rows)
+
+    def measure(self, panels: int) -> tuple[float, float]:
+        """Width and height of all matrices, names of rows left out."""
+        wide, tall = self.panel
+        lines = math.ceil(panels / self.beside)
+        across = min(self.beside, panels)
+        return (
+            across * (wide + GAP) - GAP,
+            lines * (_PANEL_TITLE + tall + 0.14) + self.columns.height,
+        )
+
+    def draw(
+        self,
+        figure: Figure,
+        panels: Sequence[MatrixPanel],
+        scale: ScalarMappable,
+        left: float,
+        top: float,
+    ) -> Axes:
+        """Draw at least one matrix. Columns have names below the last matrix of each column.
+
+        Returns the last panel of the first line.
+        """
+        wide, tall = self.panel
+        corner = None
+        for at, (name, values, texts, starred) in enumerate(panels):
+            line, place = divmod(at, self.beside)
+            axes = add_panel(
+                figure,
+                left + place * (wide + GAP),
+                top + line * (_PANEL_TITLE + tall + 0.14) + _PANEL_TITLE,
+                wide,
+                tall,
+            )
+            is_last = at + self.beside >= len(panels)
+            named = self.rows if place == 0 else [""] * len(self.rows)
+            draw_matrix(axes, values, texts, scale, named, self.columns if is_last else None)
+            title = cut_name(name, 48)
+            axes.set_title(
+                title,
+                fontsize=fit_size(title, wide + GAP - 0.05, 9.5, bold=True),
+                fontweight="bold",
+                loc="left",
+                pad=4,
+            )
+            for row in starred:
+                axes.text(
+                    values.shape[1] + 0.06,
+                    row + 0.62,
+                    "*",
+                    va="center",
+                    fontsize=11,
+                    fontweight="bold",
+                )
+            corner = axes if line == 0 else corner
+        assert corner is not None
+        return corner
 
 
 def set_scale(values: Array, colours: str, *, low: float | None = None) -> ScalarMappable:
@@ -412,7 +505,7 @@ def draw_chart(
     grouped = [cut_name(name, 40) for _, name in groups]
     left = max(find_room(names), 0.9)
     width = max(left + len(panels) * panel_width + (len(panels) - 1) * 0.3 + 0.3, least_width)
-    panel_width = (width - left - 0.3 - (len(panels) - 1) * 0.3) / len(panels)
+    panel_width = min(_WIDEST_PANEL, (width - left - 0.3 * len(panels)) / len(panels))
     headings = set_headings(title, told, width)
     legend_lines = _break_legend([label for label, *_ in legend], width)
     top = headings.height + 0.22 + 0.2 * len(legend_lines)
@@ -443,7 +536,7 @@ def draw_chart(
         for place, name in groups:
             if name in panel.starred:
                 axes.text(
-                    0.02,
+                    0.06,
                     place + 0.1,
                     "*",
                     transform=axes.get_yaxis_transform(),

@@ -160,8 +160,8 @@ def draw_map(entity_map: pl.DataFrame, looks: Looks, study: str) -> Figure:
         frame = Box(0.03, 0.03, _WIDTH - 0.33, _HEIGHT - 0.03)
         places = place_labels(points, texts, frame)
         told = [
-            f"{study} · {quantity(len(rows), 'entity', 'entities')}, those that stand in like"
-            f" sentences near each other; the {len(places)} named are among the most frequent",
+            f"{study} · {quantity(len(rows), 'entity', 'entities')}, {len(places)} of the most"
+            " frequent named; near each other: in like sentences",
             "colour: the persona with most of its sentences, by share · area: sentences with it",
         ]
         headings = set_headings(title, told, _WIDTH)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import matplotlib
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -17,11 +16,13 @@ from llm_variability.report.code_figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.figures import figure_style
 from llm_variability.report.persona_looks import (
-    ROW_HEIGHT,
+    GAP,
     SCALE_ROOM,
     Array,
     Columns,
+    Grid,
     Looks,
+    MatrixPanel,
     add_panel,
     cut_name,
     describe_stars,
@@ -65,8 +66,7 @@ CODE_FEATURES = {
 }
 """What the compared features of programs are called."""
 
-_GAP, _TITLE = 0.3, 0.28
-_WIDEST = 9.5
+_WIDEST, _WIDEST_FEATURES = 7.2, 9.5
 
 
 def is_share(feature: str) -> bool:
@@ -240,10 +240,9 @@ def draw_similarity(
         if setting is None or not np.isfinite(numbers).any():
             return draw_nothing(title, [f"{study} · {measure} · No two programs to compare."])
         told = [
-            f"{study} · {measure} · {describe_setting(setting)} · mean over tasks and pairs of"
-            " prompts; diagonal: different prompts of one persona",
-            f"{describe_stars(pairs, stars)}: two personas' own code is not as alike as theirs with"
-            " each other",
+            f"{study} · {measure} · {describe_setting(setting)} · diagonal: different prompts of"
+            " one persona",
+            f"{describe_stars(pairs, stars)}: within the two personas other than between them",
         ]
         scale = set_scale(numbers, SEQUENTIAL)
         columns = set_columns([look.label for look in looks.values()])
@@ -257,7 +256,7 @@ def draw_similarity(
                 ]
                 for i, line in enumerate(matrix)
             ]
-            marked.append((model, matrix, texts, []))
+            marked.append(MatrixPanel(model, matrix, texts))
         return _draw_panels(title, told, marked, rows, columns, scale, "mean similarity")
 
 
@@ -270,10 +269,6 @@ def _choose_rows(separation: pl.DataFrame, measure: str, setting: Setting | None
     )
 
 
-MatrixPanel = tuple[str, Array, list[list[str]], list[int]]
-"""A title, a matrix, its texts, and the rows with an asterisk beside them."""
-
-
 def _draw_panels(
     title: str,
     told: Sequence[str],
@@ -282,43 +277,21 @@ def _draw_panels(
     columns: Columns,
     scale: ScalarMappable,
     label: str,
+    *,
+    widest: float = _WIDEST,
 ) -> Figure:
     """Draw matrices with the same rows and columns, as many side by side as there is room for."""
     left = find_room(rows)
-    wide, tall = columns.width * len(columns.names), ROW_HEIGHT * len(rows)
-    beside = max(1, min(len(panels), int((_WIDEST - left - SCALE_ROOM + _GAP) / (wide + _GAP))))
-    lines = math.ceil(len(panels) / beside)
-    width = max(left + beside * (wide + _GAP) - _GAP + SCALE_ROOM, 5.6)
+    wide = columns.width * len(columns.names)
+    fitting = int((widest - left - SCALE_ROOM + GAP) / (wide + GAP))
+    grid = Grid(rows, columns, max(1, min(len(panels), fitting)))
+    across, down = grid.measure(len(panels))
+    width = max(left + across + SCALE_ROOM, 5.6)
     headings = set_headings(title, told, width)
-    each = _TITLE + tall + columns.height + 0.12
-    figure = Figure(figsize=(width, headings.height + lines * each))
+    figure = Figure(figsize=(width, headings.height + down))
     headings.draw(figure)
-    axes: Axes | None = None
-    for at, (name, values, texts, starred) in enumerate(panels):
-        line, place = divmod(at, beside)
-        panel = add_panel(
-            figure,
-            left + place * (wide + _GAP),
-            headings.height + line * each + _TITLE - 0.05,
-            wide,
-            tall,
-        )
-        draw_matrix(panel, values, texts, scale, rows if place == 0 else [""] * len(rows), columns)
-        panel.set_title(
-            cut_name(name, max(12, int(wide / 0.09))),
-            fontsize=10,
-            fontweight="bold",
-            loc="left",
-            pad=4,
-        )
-        for row in starred:
-            panel.text(
-                values.shape[1] + 0.06, row + 0.62, "*", va="center", fontsize=11, fontweight="bold"
-            )
-        if line == 0 and place == beside - 1:
-            axes = panel
-    if axes is not None:
-        draw_scale(figure, scale, axes, label)
+    corner = grid.draw(figure, panels, scale, left, headings.height - 0.05)
+    draw_scale(figure, scale, corner, label)
     return figure
 
 
@@ -377,8 +350,8 @@ def draw_features(
         if setting is None or not any(np.isfinite(each).any() for each in matrices):
             return draw_nothing(title, [f"{study} · No program has features to compare."])
         told = [
-            f"{study} · {describe_setting(setting)} · number: mean over tasks of the mean over"
-            " prompts · colour: how far from the mean of all personas and models",
+            f"{study} · {describe_setting(setting)} · number: mean over tasks of the prompts' mean",
+            "colour: how far from the mean of all personas and models",
             f"{describe_stars(tests, stars)}: differs between the personas of the model",
         ]
         standard = standardise(matrices)
@@ -388,11 +361,9 @@ def draw_features(
         scale = ScalarMappable(
             Normalize(-(limit or 1.0), limit or 1.0), matplotlib.colormaps[DIVERGING]
         )
-        columns = set_columns([look.label for look in looks.values()])
-        if columns.rotation == 0:
-            columns = columns._replace(width=0.86)
+        columns = set_columns([look.label for look in looks.values()], upright=True)
         panels = [
-            (
+            MatrixPanel(
                 model,
                 colours,
                 [
@@ -404,7 +375,16 @@ def draw_features(
             for model, raw, colours in zip(models, matrices, standard, strict=True)
         ]
         rows = [CODE_FEATURES[name] for name in names]
-        return _draw_panels(title, told, panels, rows, columns, scale, "standard deviations")
+        return _draw_panels(
+            title,
+            told,
+            panels,
+            rows,
+            columns,
+            scale,
+            "standard deviations",
+            widest=_WIDEST_FEATURES,
+        )
 
 
 def _of_programs(means: pl.DataFrame, setting: Setting | None) -> pl.DataFrame:

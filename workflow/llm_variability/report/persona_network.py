@@ -29,10 +29,12 @@ from llm_variability.report.wording import quantity
 
 _KINDS = {"entities": "Entities", "cooccurrences": "Pairs in a sentence"}
 _NOUNS = {"entities": ("entity", "entities"), "cooccurrences": ("pair", "pairs")}
-_WIDEST_LINE = 9.0
+_WIDEST_LINE, _WIDEST_OF_MANY = 9.0, 4.0
+_NUMBERS_OF_MANY = 12
+_MIDDLE = 0.25
 _LINE_COLOUR = "#b9c0cc"
 _PLACES = (0.5, 0.44, 0.56, 0.38, 0.62, 0.32, 0.68, 0.26, 0.74)
-_FEW = 6
+_FEW = 4
 
 
 class Box(NamedTuple):
@@ -102,8 +104,9 @@ def _place_number(
         box = box_around(x, y, *size)
         if any(box.overlaps(each) for each in taken):
             continue
+        wide = box_around(x, y, size[0] + 0.16, size[1] + 0.16)
         crossed = sum(
-            box.holds(*(a + step / 40 * (b - a) for a, b in zip(*other, strict=True)))
+            wide.holds(*(a + step / 40 * (b - a) for a, b in zip(*other, strict=True)))
             for other in others
             for step in range(41)
         )
@@ -123,9 +126,10 @@ def _draw_nodes(
     """Draw the personas with their names. Returns the boxes that nothing else may cover."""
     largest = max([*counts.values(), 1])
     middle = sum(axes.get_ylim()) / 2
+    many = len(looks) > _FEW
     taken = []
     for (persona, look), (x, y) in zip(looks.items(), places, strict=True):
-        radius = 0.07 + 0.15 * math.sqrt(counts[persona] / largest)
+        radius = (0.07 + 0.15 * math.sqrt(counts[persona] / largest)) * (0.75 if many else 1)
         axes.scatter(
             [x],
             [y],
@@ -137,9 +141,9 @@ def _draw_nodes(
             zorder=3,
         )
         noun = quantity(counts[persona], *_NOUNS[kind])
-        text = f"{wrap_name(look.label, 16)}\n{noun}"
+        text = f"{wrap_name(look.label, 20 if many else 16)}\n{noun}"
         width, height = measure_text(text)
-        side = 0 if len(looks) <= 4 else _side_of(x, sum(axes.get_xlim()) / 2)
+        side = _side_of(x, sum(axes.get_xlim()) / 2) if many else 0
         up = y > middle - 1e-9
         if side:
             at_x, at_y = x + side * (radius + 0.06 + width / 2), y
@@ -157,7 +161,7 @@ def _draw_nodes(
 
 def _side_of(x: float, middle: float) -> int:
     """Tell on which side of the circle a persona's name stands: 0 above or below."""
-    return 0 if abs(x - middle) < 0.25 else 1 if x > middle else -1
+    return 0 if abs(x - middle) < _MIDDLE else 1 if x > middle else -1
 
 
 def _draw_lines(
@@ -169,15 +173,17 @@ def _draw_lines(
 ) -> int:
     """Draw the lines and as many of their numbers as have room, the widest first.
 
-    Returns how many numbers have none.
+    Of many personas the numbers of the widest lines only. Returns how many are left out.
     """
-    widest = max([row["shared"] for row in rows], default=0) or 1
+    most = max([row["shared"] for row in rows], default=0) or 1
+    many = len(places) > _FEW
     ends = [(places[row["first"]], places[row["second"]]) for row in rows]
-    lacking = 0
+    lacking = written = 0
     for at in sorted(range(len(rows)), key=lambda each: -rows[each]["shared"]):
         row, ((x, y), (to_x, to_y)) = rows[at], ends[at]
         if row["shared"]:
-            width = max(0.4, _WIDEST_LINE * row["shared"] / widest)
+            widest = _WIDEST_OF_MANY if many else _WIDEST_LINE
+            width = max(0.4, widest * row["shared"] / most)
             axes.plot(
                 [x, to_x],
                 [y, to_y],
@@ -190,9 +196,10 @@ def _draw_lines(
         size = measure_text(told, 8)
         others = [line for other, line in enumerate(ends) if other != at]
         place = _place_number(ends[at], (size[0] + 0.04, size[1] + 0.02), taken, others)
-        if place is None:
+        if place is None or (many and written == _NUMBERS_OF_MANY):
             lacking += 1
             continue
+        written += 1
         taken.append(box_around(*place, size[0] + 0.04, size[1] + 0.02))
         axes.text(
             *place,
@@ -219,26 +226,27 @@ def draw_network(
     title = "What personas have in common"
     many = len(looks) > _FEW
     told = [
-        f"{study} · line: shared by two personas, in brackets the share of all that both have"
-        " (Jaccard) · circle: how many a persona has",
+        f"{study} · on a line: how many two personas share (share of all that either has, Jaccard)",
         f"{describe_stars(shared, stars)}: other than if prompts changed personas at random",
     ]
     with figure_style():
         if not looks or not shared.height:
             return draw_nothing(title, [f"{study} · No two personas have a prompt to compare."])
-        panel = 4.6 if many else 3.5
-        side = 1.25 if len(looks) > 4 else 0.62
-        width = 2 * panel + 0.3
+        panel, side = (6.4, 1.65) if many else (3.5, 0.62 if len(looks) > 2 else 0.75)
+        width = panel + 0.3 if many else 2 * panel + 0.3
         headings = set_headings(title, told, width)
-        radius = panel / 2 - side if len(looks) > 2 else panel / 2 - 0.75
+        radius = panel / 2 - side
         height = 2 * radius + 2 * 0.75 if len(looks) > 2 else 1.9
         if len(looks) == 4:
-            height = 2 * radius * math.sqrt(0.5) + 2 * 0.75
-        figure = Figure(figsize=(width, headings.height + 0.2 + height + 0.3))
+            radius *= math.sqrt(2)
+        down = height + 0.3
+        figure = Figure(figsize=(width, headings.height + 0.2 + down * (2 if many else 1)))
         headings.draw(figure)
         lacking = 0
         for at, kind in enumerate(_KINDS):
-            axes = add_panel(figure, 0.1 + at * (panel + 0.1), headings.height + 0.2, panel, height)
+            across = 0.0 if many else at * panel
+            top = headings.height + 0.2 + (at * down if many else 0.0)
+            axes = add_panel(figure, 0.15 + across, top, panel, height)
             axes.set_xlim(0, panel)
             axes.set_ylim(0, height)
             axes.set_axis_off()
@@ -261,7 +269,7 @@ def draw_network(
             figure.text(
                 0.15 / width,
                 0.1 / figure.get_figheight(),
-                f"{quantity(lacking, 'number')} left out, where there is no room",
+                f"{quantity(lacking, 'number')} left out, for want of room",
                 fontsize=7.5,
                 color=MUTED,
             )
