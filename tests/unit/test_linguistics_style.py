@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +113,8 @@ def test_every_feature_of_a_prompt_has_a_row() -> None:
         "task", "persona", "role", "gender", "prompt_id", "iteration"
     ).unique().rows() == [("brief/calculator", "a-male", "a", "male", "id", "3")]
     assert table.filter(feature="imperatives")["value"].to_list() == [1]
+
+
+def test_the_documentation_names_every_feature() -> None:
+    text = (Path(__file__).parents[2] / "docs/linguistics.md").read_text(encoding="utf-8")
+    assert set(FEATURES) <= set(re.findall(r"`(\w+)`", text))
