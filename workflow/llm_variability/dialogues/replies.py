@@ -13,7 +13,7 @@ CODE, WORDS, ASKING, FAILED = "code", "words", "asking", "failed"
 no code; nothing came."""
 
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
-_QUESTION = re.compile(r"[\uff1f\u061f]+|\?[?!]*+(?![\w=&/%-])")
+_QUESTION = re.compile(r"[\uff1f\u061f]+|\?[?!]*+(?![^\W_]|[=&/%])")
 """Question marks, several in a row being one; not one in the middle of an address."""
 
 
