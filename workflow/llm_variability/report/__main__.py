@@ -33,6 +33,21 @@ CODE_INPUTS = (
 )
 """Stages' tables that the tables of studies of code are made of."""
 
+PERSONA_INPUTS = (
+    "rewritings",
+    "separation",
+    "means",
+    "leakage",
+    "confusions",
+    "features",
+    "shared",
+    "topics",
+    "counts",
+    "extractions",
+    "dialogue_changes",
+)
+"""The same of studies of personas."""
+
 
 def _add_code_commands(commands: Any) -> None:
     """Add the commands for studies of code."""
@@ -57,6 +72,15 @@ def _add_code_commands(commands: Any) -> None:
     tables = commands.add_parser("code-tables", help="tables of all studies of code as CSV")
     for name in CODE_INPUTS:
         tables.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
+    tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
+
+
+def _add_persona_tables(commands: Any) -> None:
+    """Add the command for the tables of studies of personas."""
+    tables = commands.add_parser("persona-tables", help="tables of all studies of personas as CSV")
+    for name in PERSONA_INPUTS:
+        option = f"--{name.replace('_', '-')}"
+        tables.add_argument(option, type=Path, nargs="*", default=[], metavar="FILE")
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
 
@@ -111,10 +135,24 @@ def _parser() -> argparse.ArgumentParser:
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
     _add_code_commands(commands)
+    _add_persona_tables(commands)
     page = commands.add_parser("page", help="the self-contained HTML page")
     for name in ("tables", "manifests", "draws", "stimuli"):
         page.add_argument(f"--{name}", type=Path, nargs="+", required=True, metavar="FILE")
-    for name in ("figures", "study-figures", "code-tables", "code-figures", "programs"):
+    for name in (
+        "figures",
+        "study-figures",
+        "code-tables",
+        "code-figures",
+        "programs",
+        "persona-tables",
+        "persona-figures",
+        "rewritings",
+        "features",
+        "style",
+        "entities",
+        "entity-maps",
+    ):
         page.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
     page.add_argument(
         "--calibration",
@@ -275,6 +313,15 @@ def _make_code_tables(arguments: argparse.Namespace) -> None:
     log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
 
 
+def _make_persona_tables(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.persona_tables import collect_persona_tables
+    from llm_variability.report.summaries import write_tables
+
+    tables = collect_persona_tables(**{name: getattr(arguments, name) for name in PERSONA_INPUTS})
+    write_tables(tables, arguments.outdir)
+    log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
+
+
 def _make_page(arguments: argparse.Namespace) -> None:
     from llm_variability.report.page import Inputs, write_page
 
@@ -290,6 +337,13 @@ def _make_page(arguments: argparse.Namespace) -> None:
         code_tables=arguments.code_tables,
         code_figures=arguments.code_figures,
         programs=arguments.programs,
+        persona_tables=arguments.persona_tables,
+        persona_figures=arguments.persona_figures,
+        rewritings=arguments.rewritings,
+        features=arguments.features,
+        style=arguments.style,
+        entities=arguments.entities,
+        entity_maps=arguments.entity_maps,
     )
     write_page(inputs, arguments.output)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)
@@ -304,6 +358,7 @@ _COMMANDS = {
     "code-figures": _make_code_figures,
     "code-heatmaps": _make_code_heatmaps,
     "code-tables": _make_code_tables,
+    "persona-tables": _make_persona_tables,
     "page": _make_page,
 }
 

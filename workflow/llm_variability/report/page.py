@@ -26,6 +26,14 @@ from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
 from llm_variability.report.methods import arrange_calibration
 from llm_variability.report.model_section import EXAMPLES_SHOWN
+from llm_variability.report.persona_alarms import FEW_PROMPTS, MAX_UNUSABLE
+from llm_variability.report.persona_portraits import PersonaFiles
+from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
+from llm_variability.report.persona_section import (
+    build_persona_study,
+    link_persona_documents,
+    locate_persona_figures,
+)
 from llm_variability.report.pictures import (
     Context,
     locate_figures,
@@ -61,6 +69,13 @@ class Inputs:
     code_tables: Sequence[Path] = ()
     code_figures: Sequence[Path] = ()
     programs: Sequence[Path] = ()
+    persona_tables: Sequence[Path] = ()
+    persona_figures: Sequence[Path] = ()
+    rewritings: Sequence[Path] = ()
+    features: Sequence[Path] = ()
+    style: Sequence[Path] = ()
+    entities: Sequence[Path] = ()
+    entity_maps: Sequence[Path] = ()
 
 
 _ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
@@ -143,10 +158,58 @@ def _build_code_studies(
     ]
 
 
+def _by_study(paths: Iterable[Path]) -> dict[str, Path]:
+    """Arrange tables by the study that their metadata name."""
+    return {str(read_metadata(path)["study"]): path for path in paths}
+
+
+def _build_persona_studies(
+    tables: dict[str, pl.DataFrame],
+    inputs: Inputs,
+    stimuli: Mapping[str, Path],
+    stars: str,
+    output: Path,
+) -> list[Context]:
+    """Gather the sections of the studies of personas. tables: none, or all of `PERSONA_SCHEMAS`."""
+    if not tables:
+        return []
+    studies = tables["persona_prompts"]["study"].unique(maintain_order=True).to_list()
+    _need_stimuli(studies, stimuli)
+    figures = locate_persona_figures(inputs.persona_figures)
+    features, programs = map(_by_study_and_model, (inputs.features, inputs.programs))
+    rewritings, style, entities, maps = map(
+        _by_study, (inputs.rewritings, inputs.style, inputs.entities, inputs.entity_maps)
+    )
+    built = []
+    for study in studies:
+        if study not in rewritings:
+            raise ValueError(f"no rewritings were given for the study {study}; see --rewritings")
+        files = PersonaFiles(
+            stimuli=stimuli[study],
+            rewritings=rewritings[study],
+            style=style.get(study),
+            entities=entities.get(study),
+            entity_map=maps.get(study),
+            features=features.get(study, {}),
+            programs=programs.get(study, {}),
+            draws=[path for path in inputs.draws if read_metadata(path)["study"] == study],
+        )
+        built.append(build_persona_study(study, tables, figures, files, stars, output))
+    return built
+
+
 def _need_stimuli(studies: Iterable[str], stimuli: Mapping[str, Path]) -> None:
     for study in studies:
         if study not in stimuli:
             raise ValueError(f"no stimuli table was given for the study {study}; see --stimuli")
+
+
+def _name_variation(
+    studies: Sequence[Context], code: Sequence[Context], personas: Sequence[Context]
+) -> list[str]:
+    """Name what answers vary by, besides the setting: of the kinds of study that are there."""
+    kinds = {"group": studies, "prompt": code, "persona": personas}
+    return [kind for kind, there in kinds.items() if there] or ["group"]
 
 
 def _made_at() -> str:
@@ -182,6 +245,10 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     draws = _by_study_and_model(inputs.draws)
     code_tables = read_tables(inputs.code_tables, CODE_SCHEMAS) if inputs.code_tables else {}
     code_studies = _build_code_studies(code_tables, inputs, stimuli, asterisks, output)
+    persona_tables = (
+        read_tables(inputs.persona_tables, PERSONA_SCHEMAS) if inputs.persona_tables else {}
+    )
+    persona_studies = _build_persona_studies(persona_tables, inputs, stimuli, asterisks, output)
     built = [
         build_study(
             study,
@@ -203,6 +270,9 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     return {
         "studies": built,
         "code_studies": code_studies,
+        "persona_studies": persona_studies,
+        "persona_documents": link_persona_documents(output) if persona_studies else [],
+        "varied": _name_variation(built, code_studies, persona_studies),
         "documents": link_documents(output) if code_studies else [],
         "name_studies": sections.compare_name_studies(
             tables, {section["name"]: section["design"] for section in built}
@@ -212,7 +282,11 @@ def build_page(inputs: Inputs, output: Path) -> Context:
             for section in built
             for text in [*section["alarms_in_short"], *section["further_alarms"]]
         ]
-        + [(section["name"], text) for section in code_studies for text in section["alarms"]],
+        + [
+            (section["name"], text)
+            for section in [*code_studies, *persona_studies]
+            for text in section["alarms"]
+        ],
         "failed_fits": sum(row["settings"] for section in built for row in section["failures"]),
         "level_tests": LEVEL_TESTS,
         "family": FAMILIES[family],
@@ -221,7 +295,11 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "asterisks": ASTERISKS[asterisks][1],
         "small_note": SMALL_NOTE,
         "one_model": len(
-            {model for section in [*built, *code_studies] for model in section["model_names"]}
+            {
+                model
+                for section in [*built, *code_studies, *persona_studies]
+                for model in section["model_names"]
+            }
         )
         == 1,
         "calibration": calibration,
@@ -229,6 +307,8 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "few_texts": FEW_TEXTS,
         "few_tasks": FEW_TASKS,
         "min_programs": percent(MIN_PROGRAMS),
+        "few_prompts": FEW_PROMPTS,
+        "max_unusable": percent(MAX_UNUSABLE),
         "statuses": STATUSES,
         "examples_shown": EXAMPLES_SHOWN,
         "manifests": manifests,
@@ -243,9 +323,9 @@ def build_page(inputs: Inputs, output: Path) -> Context:
             {
                 "name": path.name,
                 "href": relative(path, output),
-                "rows": quantity((tables | code_tables)[path.stem].height, "row"),
+                "rows": quantity((tables | code_tables | persona_tables)[path.stem].height, "row"),
             }
-            for path in [*inputs.tables, *inputs.code_tables]
+            for path in [*inputs.tables, *inputs.code_tables, *inputs.persona_tables]
         ],
     }
 

@@ -1,0 +1,186 @@
+"""What deserves a warning in a study of personas: prompts that could not be made, few prompts,
+replies without programs, a classifier that knows the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from llm_variability.report import alarms
+from llm_variability.report.alarms import MIN_PROGRAMS
+from llm_variability.report.persona_schemas import name_flag
+from llm_variability.report.persona_statements import REPLY_WORDS, Names, name_level
+from llm_variability.report.wording import listing, p_text, percent, quantity
+from llm_variability.separation.permutations import count_labellings
+
+MAX_UNUSABLE = 0.5
+"""Share of attempts at prompts that cannot be used above which the page raises an alarm."""
+
+MAX_REFUSED = 0.05
+"""Share of attempts that refuse above which the page raises an alarm."""
+
+FEW_PROMPTS = 5
+"""Prompts of a persona for a task below which the page warns that inference is rough: the
+published number of iterations."""
+
+MANY_LABELLINGS = 1_000
+"""Ways to deal prompts to personas from which the smallest p is no matter of their number."""
+
+
+def is_short(row: Mapping[str, Any]) -> bool:
+    """Tell whether prompts are missing. row: of `persona_prompts`."""
+    missing: int = row["missing"]
+    return missing > 0
+
+
+def describe_missing_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[str]:
+    """Say whose prompts could not all be made, those with none first.
+
+    prompts: rows of `persona_prompts` of one study.
+    """
+    short = prompts.filter(pl.col("missing") > 0)
+    for none in (True, False):
+        rows = short.filter((pl.col("used") == 0) == none)
+        if not rows.height:
+            continue
+        told = [
+            f"{name_level(row['persona'], names)} for {row['task']}"
+            + ("" if none else f" ({row['used']:,} of {row['asked']:,})")
+            for row in rows.iter_rows(named=True)
+        ]
+        if none:
+            yield f"no usable prompt of {listing(told)}: nothing is known of them there."
+        else:
+            yield f"fewer prompts than asked for of {listing(told)}."
+
+
+def describe_unusable(prompts: pl.DataFrame, names: Names, model: str | None) -> Iterator[str]:
+    """Say if most attempts at prompts could not be used, or too many refused.
+
+    prompts: rows of `persona_prompts` of one study. model: that took the personas' parts.
+    """
+    who = "the model that takes the personas" if model is None else model
+    attempts = int(prompts["attempts"].sum())
+    if not attempts:
+        return
+    unused = attempts - int(prompts["used"].sum())
+    if unused / attempts > MAX_UNUSABLE:
+        by_persona = prompts.group_by("persona", maintain_order=True).agg(
+            (1 - pl.col("used").sum() / pl.col("attempts").sum()).alias("share")
+        )
+        worst = by_persona.sort("share", descending=True, maintain_order=True).row(0, named=True)
+        yield (
+            f"{who}: more than {percent(MAX_UNUSABLE)} of the attempts at prompts could not be"
+            f" used ({unused:,} of {attempts:,}; most of {name_level(worst['persona'], names)},"
+            f" {percent(worst['share'])}). The prompts are a choice of what it wrote."
+        )
+    refused = int(prompts[name_flag("refusal")].sum())
+    if refused / attempts > MAX_REFUSED:
+        yield (
+            f"{who}: refuses to take a persona or speaks as a model in {refused:,} of"
+            f" {quantity(attempts, 'attempt')} ({percent(refused / attempts)}, above"
+            f" {percent(MAX_REFUSED)})."
+        )
+
+
+def describe_same_words(prompts: pl.DataFrame) -> Iterator[str]:
+    """Say if prompts have the words of another. prompts: rows of `persona_prompts`."""
+    repeated, shared = (int(prompts[f"used_{flag}"].sum()) for flag in ("repeated", "shared"))
+    if repeated:
+        yield (
+            f"{quantity(repeated, 'prompt')} in the same words as an earlier one of the same"
+            " persona and task: the persona's prompts vary less than their number says."
+        )
+    if shared:
+        yield (
+            f"{quantity(shared, 'prompt')} in the same words as one of another persona: nothing"
+            " can tell the two apart there."
+        )
+
+
+def count_dealings(prompts: pl.DataFrame) -> int:
+    """Count the ways to deal each task's prompts to the personas that can differ in the test.
+
+    prompts: rows of `persona_prompts` of one study.
+    """
+    counts = []
+    for part in prompts.filter(pl.col("used") > 0).partition_by("task", maintain_order=True):
+        labels = np.repeat(np.arange(part.height), part["used"].to_numpy()).astype(np.int64)
+        counts.append(count_labellings(labels, np.zeros_like(labels), alike=True))
+    return prod(counts)
+
+
+def describe_few_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[str]:
+    """Say where inference is rough: few prompts of a persona for a task, or one task.
+
+    prompts: rows of `persona_prompts` of one study.
+    """
+    there = prompts.filter(pl.col("used") > 0)
+    few = there.filter(pl.col("used") < FEW_PROMPTS)
+    if few.height:
+        worst = few.sort("used", maintain_order=True).row(0, named=True)
+        told = (
+            f"fewer than {FEW_PROMPTS} prompts of a persona for a task in {few.height:,} of"
+            f" {quantity(there.height, 'place')} (fewest {worst['used']}:"
+            f" {name_level(worst['persona'], names)}, {worst['task']}); intervals are rough there"
+        )
+        ways = count_dealings(prompts)
+        if ways < MANY_LABELLINGS:
+            told += (
+                f", and prompts can be dealt to personas in {quantity(ways, 'way')} only: the"
+                f" smallest possible p of all personas together is"
+                f" {p_text(1 / ways).removeprefix('p ').removeprefix('= ')}"
+            )
+        yield f"{told}."
+    if prompts["task"].n_unique() == 1:
+        yield "one task: nothing here says that it would be so with another."
+
+
+def describe_failing_replies(replies: pl.DataFrame, names: Names) -> Iterator[str]:
+    """Say, a line a model, where most replies are no programs. replies: of `persona_replies`."""
+    failing = replies.filter(pl.col("program_share") < MIN_PROGRAMS)
+    for (model,), part in failing.partition_by("model", maintain_order=True, as_dict=True).items():
+        places = replies.filter(pl.col("model") == model).height
+        worst = part.sort("program_share", maintain_order=True).row(0, named=True)
+        others = [kind for kind in REPLY_WORDS if kind != "program"]
+        why = max(others, key=lambda kind: worst[kind])
+        yield (
+            f"{model}: fewer than {percent(MIN_PROGRAMS)} of the replies are programs in"
+            f" {part.height:,} of {places:,} settings × personas; fewest for"
+            f" {name_level(worst['persona'], names)} in {worst['cell']}"
+            f" ({percent(worst['program_share'])}; most others: {REPLY_WORDS[why]}). What is said"
+            " of programs there is of a choice of the replies."
+        )
+
+
+def describe_folds(leakage: pl.DataFrame) -> Iterator[str]:
+    """Say if the classifier was trained on the task that it guesses at. leakage: its rows."""
+    if leakage.filter(pl.col("folds") == "iteration").height:
+        yield (
+            "who asked is guessed with iterations held out and not tasks, as there is one task: the"
+            " classifier may know this task's programs and nothing that holds for others."
+        )
+
+
+def describe_persona_alarms(
+    tables: Mapping[str, pl.DataFrame], names: Names, model: str | None
+) -> list[str]:
+    """Gather a study's alarms, those of its prompts first.
+
+    tables: of `persona_schemas.PERSONA_SCHEMAS`, the rows of one study. model: that took the
+    personas' parts.
+    """
+    prompts = tables["persona_prompts"]
+    return [
+        *describe_missing_prompts(prompts, names),
+        *describe_unusable(prompts, names, model),
+        *describe_same_words(prompts),
+        *describe_few_prompts(prompts, names),
+        *alarms.summarise_alarms(tables["persona_draws"], "setting"),
+        *describe_failing_replies(tables["persona_replies"], names),
+        *describe_folds(tables["persona_leakage"]),
+    ]
