@@ -42,11 +42,13 @@ include: "workflow/rules/augmentation.smk"
 include: "workflow/rules/personas.smk"
 include: "workflow/rules/code.smk"
 include: "workflow/rules/curves.smk"
+include: "workflow/rules/dialogues.smk"
 include: "workflow/rules/linguistics.smk"
 include: "workflow/rules/separation.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/diversity.smk"
 include: "workflow/rules/fits.smk"
+include: "workflow/rules/report_personas.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/validation.smk"
 include: "workflow/rules/calibration.smk"
@@ -65,7 +67,13 @@ rule all:
             [*rules.tsed.output, *rules.code_cosine.output, *rules.embed_programs.output],
             **{**MEASUREMENTS, "study": CODE_STUDIES},
         ),
+        expand(
+            [*rules.prompt_tsed.output, *rules.prompt_cosine.output, *rules.embed_programs.output],
+            **{**MEASUREMENTS, "study": PERSONA_STUDIES},
+        ),
+        expand(rules.linguistics.output, study=PERSONA_STUDIES),
         rules.code_tables.input if CODE_STUDIES else [],
+        rules.persona_tables.input if PERSONA_STUDIES else [],
         EVERY_DRAWS,
 
 

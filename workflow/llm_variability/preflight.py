@@ -6,6 +6,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -27,6 +28,7 @@ from llm_variability.config import (
 from llm_variability.config_code import BANDS, Augmentation
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.fits.text_variance import MIN_TEXTS
+from llm_variability.linguistics.parsing import PACKAGE as PARSER
 from llm_variability.report.wording import quantity
 from llm_variability.stimuli.code import needs_wordnet, read_tasks
 from llm_variability.stimuli.persona_file import locate_personas, read_personas
@@ -93,6 +95,9 @@ def _persona_problems(study: Study) -> Iterator[str]:
         read_personas(locate_personas(study.personas), study.personas)
     except ConfigError as error:
         yield from (f"personas.file: {line}" for line in str(error).splitlines())
+    for package in ("spacy", PARSER):
+        if find_spec(package) is None:
+            yield f"kind: personas needs the package {package}, which is not installed"
 
 
 def _problems(settings: Settings, home: Path) -> Iterator[str]:

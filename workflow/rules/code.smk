@@ -17,6 +17,8 @@ from llm_variability.code import (
     COSINE_VERSION as CODE_COSINE_VERSION,
     EXTRACT_VERSION,
     FEATURES_VERSION,
+    PROMPT_COSINE_VERSION,
+    PROMPT_TSED_VERSION,
     TSED_VERSION,
 )
 from llm_variability.config_code import Extraction
@@ -227,7 +229,7 @@ rule prompt_tsed:
         costs=("null" if settings.similarity.costs is None else settings.similarity.costs.to_json()),
         max_nodes=settings.similarity.max_nodes,
         compiled=f"{RESULTS}/compiled",
-        version=TSED_VERSION,
+        version=PROMPT_TSED_VERSION,
     shell:
         """
         python -m llm_variability.code \
@@ -258,7 +260,7 @@ rule prompt_cosine:
     conda:
         ENVIRONMENT
     params:
-        version=CODE_COSINE_VERSION,
+        version=PROMPT_COSINE_VERSION,
     shell:
         """
         python -m llm_variability.code \

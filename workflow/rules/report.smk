@@ -16,6 +16,10 @@ REQUIRED INPUTS: {RESULTS}/fits/{study}/{model}/{encoder}.parquet
                  {RESULTS}/{extractions,counts,programs}/{study}/{model}.parquet
                  {RESULTS}/augmentations/{study}.parquet
                  {RESULTS}/paraphrases/{study}.parquet, if prompts are reworded
+                 of studies of personas, besides what report_personas.smk makes:
+                 {RESULTS}/personas/{study}.parquet
+                 {RESULTS}/{features,programs}/{study}/{model}.parquet
+                 {RESULTS}/wording/{study}/{style,entities,map}.parquet
 OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{view}.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{model}/{encoder}-cosine.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{encoder}-{view}-signals.{svg,png,pdf}
@@ -569,6 +573,10 @@ rule code_tables:
 
 rule report:
     input:
+        **{
+            name: expand(f"{RESULTS}/wording/{{study}}/{file}.parquet", study=PERSONA_STUDIES)
+            for name, file in (("style", "style"), ("entities", "entities"), ("maps", "map"))
+        },
         tables=rules.tables.output,
         heatmaps=[
             *expand(
@@ -608,7 +616,19 @@ rule report:
         ],
         programs=expand(
             f"{RESULTS}/programs/{{study}}/{{model}}.parquet",
-            study=CODE_STUDIES,
+            study=CODE_STUDIES + PERSONA_STUDIES,
+            model=settings.models,
+        ),
+        persona_tables=rules.persona_tables.output if PERSONA_STUDIES else [],
+        persona_figures=[
+            f"{RESULTS}/figures/{study}/{PERSONA_PREFIX}{ending}.svg"
+            for study in PERSONA_STUDIES
+            for ending in (DIALOGUE_FIGURES if study in DIALOGUE_STUDIES else PERSONA_FIGURES)
+        ],
+        rewritings=expand(f"{RESULTS}/personas/{{study}}.parquet", study=PERSONA_STUDIES),
+        features=expand(
+            f"{RESULTS}/features/{{study}}/{{model}}.parquet",
+            study=PERSONA_STUDIES,
             model=settings.models,
         ),
         models=expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
@@ -621,7 +641,7 @@ rule report:
         ),
         code_draws=[
             f"{RESULTS}/draws/{study}/{model}/{settings.cells(study)[0]}.parquet"
-            for study in CODE_STUDIES
+            for study in CODE_STUDIES + PERSONA_STUDIES
             for model in settings.models
         ],
         stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
@@ -654,6 +674,13 @@ rule report:
         " --code-tables {input.code_tables:q}"
         " --code-figures {input.code_figures:q}"
         " --programs {input.programs:q}"
+        " --persona-tables {input.persona_tables:q}"
+        " --persona-figures {input.persona_figures:q}"
+        " --rewritings {input.rewritings:q}"
+        " --features {input.features:q}"
+        " --style {input.style:q}"
+        " --entities {input.entities:q}"
+        " --entity-maps {input.maps:q}"
         " --draws {input.draws:q} {input.code_draws:q}"
         " --stimuli {input.stimuli:q}"
         " --config {input.config:q}"

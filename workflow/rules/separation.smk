@@ -23,8 +23,12 @@ rule separation:
             model=settings.models,
             encoder=settings.encoders,
         ),
-        features=expand(f"{RESULTS}/features/{{{{study}}}}/{{model}}.parquet", model=settings.models),
-        programs=expand(f"{RESULTS}/programs/{{{{study}}}}/{{model}}.parquet", model=settings.models),
+        features=expand(
+            f"{RESULTS}/features/{{{{study}}}}/{{model}}.parquet", model=settings.models
+        ),
+        programs=expand(
+            f"{RESULTS}/programs/{{{{study}}}}/{{model}}.parquet", model=settings.models
+        ),
         stimuli=f"{RESULTS}/stimuli/{{study}}.parquet",
         style=f"{RESULTS}/wording/{{study}}/style.parquet",
         topic_weights=f"{RESULTS}/wording/{{study}}/topic_weights.parquet",
