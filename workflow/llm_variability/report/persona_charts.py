@@ -37,7 +37,7 @@ from llm_variability.report.persona_looks import (
     draw_nothing,
     draw_points,
     find_room,
-    fit_size,
+    fit_text,
     is_starred,
     limit_axes,
     set_columns,
@@ -137,9 +137,10 @@ def _draw_feature(
     if not any(point.value is not None for each in points for point in each):
         axes.text(0.5, 0.5, "no number", ha="center", va="center", transform=axes.transAxes)
     told = f"{cut_name(name_style(test['feature']), 40)}{' *' if star else ''}"
+    told, size = fit_text(told, _PANEL_WIDTH + _GAP - 0.1, FONT, bold=True)
     axes.set_title(
         told,
-        fontsize=fit_size(told, _PANEL_WIDTH + _GAP - 0.1, bold=True),
+        fontsize=size,
         fontweight="bold",
         loc="left",
         pad=3,
@@ -327,10 +328,9 @@ def draw_leakage(
         chance = shown["chance"].max()
         folds = " or ".join(shown["folds"].unique().sort().to_list())
         told = [
-            f"{study} · {describe_setting(setting)} · each {folds} held out in turn as a whole ·"
-            " dashed: chance",
-            f"grey: from the mean of permuted personas to their 95th percentile ·"
-            f" {describe_stars(shown, stars)}",
+            f"{study} · {describe_setting(setting)} · each {folds} held out in turn as a whole",
+            "dashed: chance · grey: where personas are permuted, mean to 95th percentile",
+            describe_stars(shown, stars),
         ]
         columns = set_columns([look.label for look in looks.values()], upright=True)
         names = [cut_name(look.label) for look in looks.values()]
@@ -355,7 +355,7 @@ def draw_leakage(
             told,
             panel_width=4.0,
             below=down + 0.4 if panels else 0.0,
-            least_width=max(left + across + 0.2, 5.6),
+            least_width=max(left + across + 0.2, 5.8),
         )
         _draw_permuted(figure.axes[0], permuted)
         if panels:
@@ -478,9 +478,9 @@ def draw_dialogue(
         if setting is None or not there:
             return draw_nothing(title, [f"{study} · No dialogue was held."])
         told = [
-            f"{study} · {describe_setting(setting)} · change: how alike programs of one prompt are"
-            " without dialogue, less how alike to them one after a dialogue is",
-            "bars: 95% intervals, prompts as the units",
+            f"{study} · {describe_setting(setting)} · change: similarity of programs of one"
+            " prompt, less theirs to one after a dialogue",
+            "lines: 95% intervals, prompts as the units",
         ]
         panels = [
             Panel("Exchanges", "mean number", exchanges, from_zero=True),

@@ -42,7 +42,7 @@ _SUBTITLE_LINE = 0.165
 _HEADINGS = 0.52
 _ROOM = 0.16
 _FEW_COLUMNS = 6
-_LINE, _NARROWEST, _UPRIGHT = 14, 0.62, 0.5
+_LINE, _UPRIGHT, _NARROWEST_PANEL = 14, 0.5, 1.9
 ROW_HEIGHT, GAP = 0.3, 0.3
 _PANEL_TITLE = 0.24
 _WIDEST_PANEL = 5.0
@@ -80,6 +80,11 @@ def choose_looks(table: pl.DataFrame) -> dict[str, PersonaLook]:
     return looks
 
 
+def look_of(looks: Looks, persona: str) -> PersonaLook:
+    """Give a persona's look, a grey one to a persona that is not in the list."""
+    return looks.get(persona, PersonaLook(persona, MUTED, "o"))
+
+
 def cut_name(name: str, longest: int = LONGEST_NAME) -> str:
     """Make foreign text fit a figure: invisible characters named, line ends taken away, cut."""
     shown = " ".join(show_text(name).split())
@@ -103,6 +108,19 @@ def measure_text(text: str, size: float = FONT, bold: bool = False) -> tuple[flo
     return width / 72, len(lines) * size * 1.2 / 72
 
 
+def fit_text(text: str, width: float, size: float, *, bold: bool = False) -> tuple[str, float]:
+    """Make a text no wider than `width` inches: smaller by up to a third, and then cut.
+
+    Returns it with its size in points.
+    """
+    needed = measure_text(text, size, bold)[0]
+    fitted = max(size * 2 / 3, min(size, size * width / max(needed, 1e-9)))
+    shown = text
+    while len(shown) > 2 and measure_text(shown, fitted, bold)[0] > width + 1e-9:
+        shown = f"{shown.removesuffix('…')[:-1].rstrip()}…"
+    return shown, fitted
+
+
 class Headings(NamedTuple):
     """A title and what is shown, broken to a width; they take `height` inches."""
 
@@ -121,8 +139,7 @@ def set_headings(title: str, told: Sequence[str], width: float) -> Headings:
     """
     characters = max(30, int((width - 2 * _MARGIN) / (FONT * 0.6 / 72)))
     lines = [line for part in told for line in _fill(part, width - 2 * _MARGIN, characters)]
-    shown = cut_name(title, max(24, int((width - 2 * _MARGIN) / (13 * 0.66 / 72))))
-    return Headings(shown, "\n".join(lines), _HEADINGS + _SUBTITLE_LINE * len(lines) + _ROOM)
+    return Headings(title, "\n".join(lines), _HEADINGS + _SUBTITLE_LINE * len(lines) + _ROOM)
 
 
 def _fill(text: str, width: float, characters: int) -> list[str]:
@@ -186,18 +203,15 @@ def set_columns(names: Sequence[str], *, upright: bool = False) -> Columns:
         sizes = [measure_text(name) for name in wrapped]
         widest = max((width for width, _ in sizes), default=0.0) + 0.14
         tallest = max((height for _, height in sizes), default=0.0)
-        return Columns(wrapped, 0, max(widest, _NARROWEST), tallest + 0.12)
+        return Columns(wrapped, 0, max(widest, _least(names)), tallest + 0.12)
     cut = [cut_name(name) for name in names]
     longest = max((measure_text(name)[0] for name in cut), default=0.0)
-    return Columns(cut, 90, _UPRIGHT, longest + 0.12)
+    return Columns(cut, 90, max(_UPRIGHT, _least(names)), longest + 0.12)
 
 
-def fit_size(text: str, width: float, size: float = FONT, *, bold: bool = False) -> float:
-    """Give the size in points, not above `size`, at which a text is no wider than `width` inches.
-
-    Never below two thirds of it.
-    """
-    return max(size * 2 / 3, min(size, size * width / max(measure_text(text, size, bold)[0], 1e-9)))
+def _least(names: Sequence[str]) -> float:
+    """Give the width of a column that leaves room for a title above few of them."""
+    return _NARROWEST_PANEL / max(len(names), 1)
 
 
 def find_room(names: Sequence[str], size: float = FONT) -> float:
@@ -310,10 +324,10 @@ class Grid(NamedTuple):
             is_last = at + self.beside >= len(panels)
             named = self.rows if place == 0 else [""] * len(self.rows)
             draw_matrix(axes, values, texts, scale, named, self.columns if is_last else None)
-            title = cut_name(name, 48)
+            title, size = fit_text(cut_name(name, 64), wide + GAP - 0.08, 9.5, bold=True)
             axes.set_title(
                 title,
-                fontsize=fit_size(title, wide + GAP - 0.05, 9.5, bold=True),
+                fontsize=size,
                 fontweight="bold",
                 loc="left",
                 pad=4,
@@ -492,7 +506,7 @@ def draw_chart(
     *,
     panel_width: float = 2.1,
     below: float = 0.0,
-    least_width: float = 5.2,
+    least_width: float = 5.8,
     legend: Sequence[tuple[str, str, str, bool]] = (),
 ) -> tuple[Figure, float]:
     """Draw panels of points side by side, one row of each a line.
@@ -535,8 +549,9 @@ def draw_chart(
         axes.set_yticks(places, names if at == 0 else [""] * len(names), fontsize=FONT)
         for place, name in groups:
             if name in panel.starred:
+                over = measure_text(cut_name(name, 40), FONT, True)[0] - (left - _MARGIN)
                 axes.text(
-                    0.06,
+                    max(0.06, (over + 0.08) / panel_width) if at == 0 else 0.06,
                     place + 0.1,
                     "*",
                     transform=axes.get_yaxis_transform(),

@@ -20,6 +20,7 @@ from llm_variability.report.persona_looks import (
     cut_name,
     draw_nothing,
     draw_persona_legend,
+    look_of,
     measure_persona_legend,
     measure_text,
     set_headings,
@@ -32,7 +33,6 @@ LABELLED = 40
 
 _WIDTH, _HEIGHT, _EDGE = 6.9, 4.9, 0.35
 _TEXT = 7.5
-_UNKNOWN = "#8a93a3"
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _GAPS = (0.04, 0.12, 0.22)
 
@@ -109,14 +109,17 @@ def place_labels(
 
 
 def _draw_points(axes: Axes, rows: Sequence[Mapping[str, Any]], looks: Looks, most: int) -> None:
+    """Draw the points, smaller ones over larger ones. rows: those of most sentences first."""
+    by_marker: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        look = looks.get(row["persona"])
+        by_marker.setdefault(look_of(looks, row["persona"]).marker, []).append(row)
+    for marker, group in by_marker.items():
         axes.scatter(
-            [row["across"]],
-            [row["up"]],
-            s=(2 * find_radius(row["sentences"], most) * 72) ** 2,
-            color=look.colour if look else _UNKNOWN,
-            marker=look.marker if look else "o",
+            [row["across"] for row in group],
+            [row["up"] for row in group],
+            s=[(2 * find_radius(row["sentences"], most) * 72) ** 2 for row in group],
+            color=[look_of(looks, row["persona"]).colour for row in group],
+            marker=marker,
             alpha=0.8,
             edgecolors="white",
             linewidths=0.4,

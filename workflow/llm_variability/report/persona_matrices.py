@@ -67,6 +67,7 @@ CODE_FEATURES = {
 """What the compared features of programs are called."""
 
 _WIDEST, _WIDEST_FEATURES = 7.2, 9.5
+_LEAST_LIMIT = 2.0  # two means are always one deviation from theirs
 
 
 def is_share(feature: str) -> bool:
@@ -165,16 +166,14 @@ def _draw_one(
     """Draw one matrix of shares with its scale."""
     left = find_room(rows)
     wide = columns.width * values.shape[1]
-    width = max(left + wide + SCALE_ROOM, 5.6)
+    width = max(left + wide + SCALE_ROOM, 5.8)
     headings = set_headings(title, told, width)
     tall = 0.36 * len(rows)
     figure = Figure(figsize=(width, headings.height + max(tall, 1.1) + columns.height + 0.1))
     headings.draw(figure)
     axes = add_panel(figure, left, headings.height, wide, tall)
     scale = set_scale(values, SEQUENTIAL, low=0.0)
-    texts = [
-        ["" if math.isnan(each) else percent(round(each, 2)) for each in row] for row in values
-    ]
+    texts = [[write_share(each) for each in row] for row in values]
     draw_matrix(axes, values, texts, scale, rows, columns)
     draw_scale(figure, scale, axes, label)
     return figure
@@ -286,7 +285,7 @@ def _draw_panels(
     fitting = int((widest - left - SCALE_ROOM + GAP) / (wide + GAP))
     grid = Grid(rows, columns, max(1, min(len(panels), fitting)))
     across, down = grid.measure(len(panels))
-    width = max(left + across + SCALE_ROOM, 5.6)
+    width = max(left + across + SCALE_ROOM, 5.8)
     headings = set_headings(title, told, width)
     figure = Figure(figsize=(width, headings.height + down))
     headings.draw(figure)
@@ -351,16 +350,13 @@ def draw_features(
             return draw_nothing(title, [f"{study} · No program has features to compare."])
         told = [
             f"{study} · {describe_setting(setting)} · number: mean over tasks of the prompts' mean",
-            "colour: how far from the mean of all personas and models",
+            "colour: less the mean of all personas and models, in standard deviations of means",
             f"{describe_stars(tests, stars)}: differs between the personas of the model",
         ]
         standard = standardise(matrices)
-        limit = max(
-            [float(np.nanmax(np.abs(each))) for each in standard if np.isfinite(each).any()]
-        )
-        scale = ScalarMappable(
-            Normalize(-(limit or 1.0), limit or 1.0), matplotlib.colormaps[DIVERGING]
-        )
+        numbers = np.concatenate([np.ravel(each) for each in standard])
+        limit = max(_LEAST_LIMIT, float(np.nanmax(np.abs(numbers))))
+        scale = ScalarMappable(Normalize(-limit, limit), matplotlib.colormaps[DIVERGING])
         columns = set_columns([look.label for look in looks.values()], upright=True)
         panels = [
             MatrixPanel(

@@ -195,12 +195,12 @@ def _draw_lines(
         told = _write_number(row, stars)
         size = measure_text(told, 8)
         others = [line for other, line in enumerate(ends) if other != at]
-        place = _place_number(ends[at], (size[0] + 0.04, size[1] + 0.02), taken, others)
+        place = _place_number(ends[at], (size[0] + 0.1, size[1] + 0.02), taken, others)
         if place is None or (many and written == _NUMBERS_OF_MANY):
             lacking += 1
             continue
         written += 1
-        taken.append(box_around(*place, size[0] + 0.04, size[1] + 0.02))
+        taken.append(box_around(*place, size[0] + 0.1, size[1] + 0.02))
         axes.text(
             *place,
             told,
