@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from llm_variability.config import Settings
 from llm_variability.devices import DRAWS_FIRST
 from llm_variability.dialogues.endings import end_dialogues
 from llm_variability.dialogues.phases import rank_draws
@@ -376,6 +378,41 @@ def test_a_turn_without_the_one_before_it_is_refused() -> None:
     turns = [said(0, "Q?"), said(2, "Q?")]
     with pytest.raises(ValueError, match="dialogue 0 of prompt a has turns 0, 2; allowed"):
         end_dialogues(turns, DESIGN.columns, 2)
+
+
+# --------------------------------------------------------------------------------- the settings
+
+
+def configure(exchanges: int, **model: Any) -> Settings:
+    """Configure replies of up to 100 tokens and answers of up to 50."""
+    study = {
+        "kind": "personas",
+        "stimuli": "resources/tasks",
+        "tasks": {"brief": None},
+        "personas": {"model": "m", "max_new_tokens": 50},
+        "max_new_tokens": 100,
+        "dialogue": {"exchanges": exchanges, "max_new_tokens": 50},
+    }
+    settings = {
+        "models": {"m": {"package": "p", **model}},
+        "encoders": {"e": {"package": "p"}},
+        "grid": {"temperature": [0], "top_p": [1.0]},
+        "studies": {"s": study},
+    }
+    return Settings.model_validate(settings)
+
+
+def test_the_longest_dialogue_has_to_fit_each_model() -> None:
+    # Two replies and an answer are 250 tokens; each further exchange is 150 more.
+    configure(1, max_model_len=251)
+    configure(5)
+    told = r"studies\.s\.dialogue\.exchanges: {} can come to {} tokens .*max_model_len = {},"
+    with pytest.raises(ValidationError, match=told.format(1, 250, 250)):
+        configure(1, max_model_len=250)
+    with pytest.raises(ValidationError, match=told.format(3, 550, 400)):
+        configure(3, max_model_len=400)
+    with pytest.raises(ValidationError, match=told.format(1, 290, 280)):
+        configure(1, max_model_len=280, reasoning="think", reasoning_tokens=40)
 
 
 # --------------------------------------------------------------------------------- the order
