@@ -1050,7 +1050,7 @@ DEFAULT: dict[str, Any] = {
             "frame": {"postfix": "Write the program in Python, in one block of code."},
             "grid": {"temperature": [0.4], "top_p": [1.0]},
             "draws": 3,
-            "max_new_tokens": 192,
+            "max_new_tokens": 256,
         },
     },
     "fits": {"backend": "profile", "family": "study"},
