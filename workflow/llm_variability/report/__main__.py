@@ -75,6 +75,39 @@ def _add_code_commands(commands: Any) -> None:
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
 
+def _add_persona_figures(commands: Any) -> None:
+    """Add the command for the figures of a study of personas."""
+    drawn = commands.add_parser("persona-figures", help="figures of a study of personas")
+    for name in (
+        "separation",
+        "means",
+        "leakage",
+        "confusions",
+        "shared",
+        "map",
+        "entities",
+        "topics",
+        "topic-weights",
+    ):
+        drawn.add_argument(f"--{name}", type=Path, required=True, metavar="FILE")
+    drawn.add_argument("--features", type=Path, nargs="*", default=[], metavar="FILE")
+    drawn.add_argument(
+        "--dialogue-changes", type=Path, metavar="FILE", help="draws the figure of dialogues too"
+    )
+    drawn.add_argument(
+        "--measures",
+        nargs="+",
+        metavar="NAME",
+        help="measures that have figures, the primary one first (default: those of the rows)",
+    )
+    drawn.add_argument(
+        "--stars", choices=ASTERISKS, default="unadjusted", help="p values of the asterisks"
+    )
+    drawn.add_argument(
+        "--outdir", type=Path, required=True, metavar="FOLDER", help="the study's folder of figures"
+    )
+
+
 def _add_persona_tables(commands: Any) -> None:
     """Add the command for the tables of studies of personas."""
     tables = commands.add_parser("persona-tables", help="tables of all studies of personas as CSV")
@@ -135,6 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     tables.add_argument("--outdir", type=Path, required=True, metavar="FOLDER")
 
     _add_code_commands(commands)
+    _add_persona_figures(commands)
     _add_persona_tables(commands)
     page = commands.add_parser("page", help="the self-contained HTML page")
     for name in ("tables", "manifests", "draws", "stimuli"):
@@ -313,6 +347,36 @@ def _make_code_tables(arguments: argparse.Namespace) -> None:
     log.info("%s", ", ".join(f"{name}: {table.height} rows" for name, table in tables.items()))
 
 
+def _make_persona_figures(arguments: argparse.Namespace) -> None:
+    from llm_variability.report.figures import save_figure
+    from llm_variability.report.persona_figures import draw_persona_figure, read_persona_tables
+    from llm_variability.report.persona_names import (
+        PERSONA_PREFIX,
+        choose_persona_setting,
+        list_persona_figures,
+    )
+
+    tables = read_persona_tables(
+        separation=arguments.separation,
+        means=arguments.means,
+        leakage=arguments.leakage,
+        confusions=arguments.confusions,
+        shared=arguments.shared,
+        entity_map=arguments.map,
+        entities=arguments.entities,
+        topics=arguments.topics,
+        topic_weights=arguments.topic_weights,
+        features=arguments.features,
+        dialogue_changes=arguments.dialogue_changes,
+    )
+    setting = choose_persona_setting(tables.separation)
+    measures = arguments.measures or tables.measures
+    for each in list_persona_figures(measures, tables.dialogue_changes is not None):
+        figure = draw_persona_figure(each, tables, setting, arguments.stars)
+        title = f"Personas, {tables.study}, {each.label}, {each.measure}".removesuffix(", ")
+        save_figure(figure, arguments.outdir / f"{PERSONA_PREFIX}{each.ending}", title)
+
+
 def _make_persona_tables(arguments: argparse.Namespace) -> None:
     from llm_variability.report.persona_tables import collect_persona_tables
     from llm_variability.report.summaries import write_tables
@@ -358,6 +422,7 @@ _COMMANDS = {
     "code-figures": _make_code_figures,
     "code-heatmaps": _make_code_heatmaps,
     "code-tables": _make_code_tables,
+    "persona-figures": _make_persona_figures,
     "persona-tables": _make_persona_tables,
     "page": _make_page,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -24,7 +25,21 @@ from llm_variability.report.persona_looks import Looks, choose_looks
 from llm_variability.report.persona_map import draw_map
 from llm_variability.report.persona_matrices import draw_features, draw_similarity, draw_topics
 from llm_variability.report.persona_network import draw_network
-from llm_variability.tables_personas import DIALOGUE_CHANGES
+from llm_variability.table_contract import Table
+from llm_variability.tables import read_metadata, read_table
+from llm_variability.tables_personas import (
+    CONFUSIONS,
+    DIALOGUE_CHANGES,
+    ENTITIES,
+    ENTITY_MAP,
+    FEATURES,
+    LEAKAGE,
+    PERSONA_MEANS,
+    SEPARATION,
+    SHARED_ENTITIES,
+    TOPIC_WEIGHTS,
+    TOPICS,
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,51 @@ def list_personas(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         table.select("persona", "role", "gender").unique(maintain_order=True) for table in tables
     ]
     return pl.concat(parts).unique(maintain_order=True)
+
+
+def read_persona_tables(
+    *,
+    separation: Path,
+    means: Path,
+    leakage: Path,
+    confusions: Path,
+    shared: Path,
+    entity_map: Path,
+    entities: Path,
+    topics: Path,
+    topic_weights: Path,
+    features: Sequence[Path] = (),
+    dialogue_changes: Path | None = None,
+) -> PersonaTables:
+    """Read the tables of one study. features: of programs, which say who its personas are.
+
+    Raises ValueError for a table of another study.
+    """
+    study = str(read_metadata(separation)["study"])
+
+    def read(path: Path, table: Table) -> pl.DataFrame:
+        found = read_metadata(path)["study"]
+        if found != study:
+            raise ValueError(f"{path}: is of study {found}; allowed: {study}")
+        return read_table(path, table)
+
+    weights = read(topic_weights, TOPIC_WEIGHTS)
+    return PersonaTables(
+        study=study,
+        personas=list_personas([weights, *(read(path, FEATURES) for path in features)]),
+        separation=read(separation, SEPARATION),
+        means=read(means, PERSONA_MEANS),
+        leakage=read(leakage, LEAKAGE),
+        confusions=read(confusions, CONFUSIONS),
+        shared=read(shared, SHARED_ENTITIES),
+        entity_map=read(entity_map, ENTITY_MAP),
+        entities=read(entities, ENTITIES),
+        topics=read(topics, TOPICS),
+        topic_weights=weights,
+        dialogue_changes=None
+        if dialogue_changes is None
+        else read(dialogue_changes, DIALOGUE_CHANGES),
+    )
 
 
 def draw_persona_figure(

@@ -84,6 +84,15 @@ def write_mean(feature: str, mean: float) -> str:
     return f"{mean:,.0f}" if abs(mean) >= 100 else signed(mean, 1)
 
 
+def write_share(share: float) -> str:
+    """Write a share in whole percent, never rounded to none or all; nothing for no number."""
+    if math.isnan(share):
+        return ""
+    if 0 < share < 0.005:
+        return "<1%"
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
+
+
 def _fill(
     rows: Sequence[str], columns: Sequence[str], cells: dict[tuple[str, str], float]
 ) -> Array:
