@@ -13,6 +13,7 @@ from scipy import stats
 from skbio import DistanceMatrix
 from skbio.stats.distance import permanova
 
+from llm_variability.fits.text_variance import correct_jackknife, jackknife_variance
 from llm_variability.separation.families import adjust_separation
 from llm_variability.separation.prompt_pairs import TaskPrompts, list_prompts, reduce_pairs
 from llm_variability.separation.similarity import (
@@ -21,9 +22,11 @@ from llm_variability.separation.similarity import (
     Comparisons,
     Contrast,
     compare_prompts,
+    find_excess,
     leave_out_any,
     leave_out_each,
     list_contrasts,
+    measure,
     tabulate_separation,
 )
 
@@ -263,26 +266,109 @@ def test_a_prompt_left_out_leaves_the_weights_of_personas_as_they_are(contrast: 
     assert leave_out_each(compare_prompts("t0", task, contrast)) == pytest.approx(expected)
 
 
-def test_the_standard_error_is_that_of_an_explicit_jackknife() -> None:
+def jackknife_by_loops(tasks: dict[str, TaskPrompts], kind: str) -> tuple[float, float]:
+    """Give the variance and its degrees of freedom, prompts of a persona and task as strata."""
+    strata = []
+    for task in tasks.values():
+        personas = task.columns["persona"]
+        for persona in np.unique([name for pair in WEIGHTS[kind] for name in pair]):
+            without = []
+            for i in np.flatnonzero(personas == persona):
+                kept = np.arange(len(personas)) != i
+                without.append(block_difference(task.choose(kept), WEIGHTS[kind]) / len(tasks))
+            n = len(without)
+            strata.append(((n - 1) * np.var(without), n - 1))
+    variance = sum(part for part, _ in strata)
+    return variance, variance**2 / sum(part**2 / df for part, df in strata)
+
+
+def test_a_level_has_the_standard_error_of_an_explicit_jackknife() -> None:
     rng = np.random.default_rng(11)
     personas = {"a-m": 3, "b-m": 4, "c-m": 3}
     tasks = {f"t{i}": make_task(draw_similarity(rng, 10), personas) for i in range(2)}
-    row = compare(tasks, Contrast("persona"), permutations=19)
-    strata = []
-    for task in tasks.values():
-        for persona in personas:
-            without = []
-            for i in np.flatnonzero(task.columns["persona"] == persona):
-                kept = np.arange(10) != i
-                without.append(block_difference(task.choose(kept), WEIGHTS["overall"]) / 2)
-            n = len(without)
-            strata.append(((n - 1) / n * n * np.var(without), n - 1))
-    variance = sum(part for part, _ in strata)
-    df = variance**2 / sum(part**2 / own for part, own in strata)
+    row = compare(tasks, Contrast("persona", first="a-m"), permutations=19)
+    variance, df = jackknife_by_loops(tasks, "level")
     assert row["std_error"] == pytest.approx(np.sqrt(variance))
     assert row["df"] == pytest.approx(df)
     half = stats.t.ppf(0.975, df) * np.sqrt(variance)
     assert row["ci_high"] == pytest.approx(row["difference"] + half)
+
+
+def test_other_contrasts_have_it_less_what_it_counts_too_much() -> None:
+    rng = np.random.default_rng(11)
+    personas = {"a-m": 3, "b-m": 4, "c-m": 3}
+    tasks = {f"t{i}": make_task(draw_similarity(rng, 10), personas) for i in range(2)}
+    contrast = Contrast("persona", first="a-m", second="b-m")
+    row = compare(tasks, contrast, permutations=19)
+    variance, df = jackknife_by_loops(tasks, "pair")
+    found = [find_excess(compare_prompts(name, task, contrast)) for name, task in tasks.items()]
+    excess, least = np.sum(found, axis=0) / 4
+    assert row["std_error"] == pytest.approx(np.sqrt(max(variance - excess, least)))
+    assert row["df"] == pytest.approx(df)
+
+
+def fit_rest(block: np.ndarray, own: bool) -> tuple[float, int]:
+    """Fit a mean and effects of prompts by least squares; give the residual's squares and df."""
+    n, m = block.shape
+    pairs = (
+        list(combinations(range(n), 2)) if own else [(i, n + j) for i in range(n) for j in range(m)]
+    )
+    design = np.zeros((len(pairs), 1 + n + (0 if own else m)))
+    design[:, 0] = 1
+    for row, (i, j) in enumerate(pairs):
+        design[row, [1 + i, 1 + j]] = 1
+    values = block[np.triu_indices(n, 1)] if own else block.ravel()
+    fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
+    return float(((values - fitted) ** 2).sum()), len(pairs) - np.linalg.matrix_rank(design)
+
+
+def test_what_the_jackknife_counts_too_much_is_what_effects_of_prompts_leave() -> None:
+    task = make_task(draw_similarity(np.random.default_rng(16), 9), {"a-m": 4, "b-m": 5})
+    part = compare_prompts("t0", task, Contrast("persona", first="a-m", second="b-m"))
+    a, b = np.arange(4), np.arange(4, 9)
+    p = {}
+    for name, (one, other) in {"a": (a, a), "b": (b, b), "ab": (a, b)}.items():
+        squares, df = fit_rest(task.similarity[np.ix_(one, other)], len(name) == 1)
+        p[name] = squares / df
+    excess, least = find_excess(part)
+    assert excess == pytest.approx(p["a"] / 4 * 2 / 6 + p["b"] / 4 * 2 / 12 + p["ab"] / 20)
+    assert least == pytest.approx(p["a"] / 4 * 2 / 12 + p["b"] / 4 * 2 / 20 + p["ab"] / 20)
+
+
+def test_the_mean_within_a_persona_is_corrected_as_that_of_texts() -> None:
+    """Another derivation of the same: from the sums of texts and the pairs' squares."""
+    n = 6
+    values = draw_similarity(np.random.default_rng(17), n)
+    np.fill_diagonal(values, 0)
+    pairs = values[np.triu_indices(n, 1)]
+    within_ss = ((pairs - pairs.mean()) ** 2).sum()
+    jackknife = jackknife_variance(values.sum(axis=1))
+    squares, df = fit_rest(values, True)
+    ours = jackknife - squares / df * 2 / ((n - 1) * (n - 2))
+    assert ours == pytest.approx(correct_jackknife(jackknife, np.array(within_ss), n))
+
+
+def test_the_corrected_variance_is_right_in_the_mean() -> None:
+    """Prompts of variance 1 as seen by each persona, and a rest of variance 1 a pair."""
+    rng = np.random.default_rng(18)
+    contrast = Contrast("persona", first="a-m", second="b-m")
+    n = 4
+    found, estimates = [], []
+    for _ in range(1500):
+        rest = np.triu(rng.normal(size=(2 * n, 2 * n)), 1)
+        own, other = rng.normal(size=(2, 2 * n))
+        same = np.arange(2 * n)[:, None] // n == np.arange(2 * n) // n
+        values = np.where(same, own[:, None] + own, other[:, None] + other) + rest + rest.T
+        part = compare_prompts("t0", make_task(values, {"a-m": n, "b-m": n}), contrast)
+        within, between = measure(part, part.labels[None])
+        estimates.append(float((within - between)[0]))
+        without = leave_out_each(part)
+        jackknife = sum((n - 1) * np.var(each) for each in (without[:n], without[n:]))
+        found.append(jackknife - find_excess(part)[0])
+    # Each prompt: 2 / n of its own, half weighted, less 1 / n of the other; pairs as they are.
+    expected = 2 * n * (1 / n) ** 2 * 2 + 2 * 0.25 / 6 + 1 / 16
+    assert np.var(estimates) == pytest.approx(expected, rel=0.15)
+    assert np.mean(found) == pytest.approx(expected, rel=0.05)
 
 
 def test_two_prompts_a_persona_have_an_interval_with_tasks_as_strata() -> None:

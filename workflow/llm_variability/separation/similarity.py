@@ -48,8 +48,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from llm_variability.curves.resampling import jackknife
+from llm_variability.curves.resampling import CONFIDENCE, jackknife
 from llm_variability.fits.random_intercept import Floats
 from llm_variability.separation.permutations import (
     Labels,
@@ -258,6 +259,54 @@ def leave_out_each(part: Compared) -> Floats:
     return without
 
 
+def find_excess(part: Compared) -> tuple[float, float]:
+    """Estimate what the jackknife counts too much, and the least that the variance can be.
+
+    A pair's similarity is a mean, what each of its two prompts adds, and a rest p of the pair
+    alone. With n and m prompts, the rest adds p / (n m) to the variance of a mean between two
+    personas and twice that to its jackknife; 2 p / (n (n - 1)) to that within one, and
+    4 p / (n (n - 2)) to its jackknife. p is the residual mean square of the pairs of two personas
+    with two effects of prompts taken off, or of one with one; that of all pairs of the task where
+    one persona has three prompts, which leave no residual.
+
+    Returns the excess and the part of the variance that is due to the rest, of the difference.
+    Source: Efron and Stein 1981, Annals of Statistics 9, section 5.
+    """
+    weights, _, counts = weigh_personas(part)
+    members = [np.flatnonzero(part.personas == g) for g in range(len(weights))]
+    factors, squares, degrees = [], [], []
+    for g, first in enumerate(members):
+        for h, second in enumerate(members[: g + 1]):
+            if weights[g, h] == 0 or counts[g, h] == 0:
+                continue
+            n, m = len(first), len(second)
+            block = part.similarity[np.ix_(first, second)]
+            rest, own_df = _sum_rest(block, g == h)
+            own = (2 / (n * (n - 1)), 2 / ((n - 1) * (n - 2))) if g == h else (2 * [1 / (n * m)])
+            factors.append(weights[g, h] ** 2 * np.array(own))
+            squares.append(rest)
+            degrees.append(own_df)
+    df = np.array(degrees)
+    pooled = sum(squares) / max(df.sum(), 1)
+    p = np.where(df > 0, np.array(squares) / np.maximum(df, 1), pooled)
+    least, excess = np.array(factors).T @ p
+    return float(excess), float(least)
+
+
+def _sum_rest(block: Floats, own: bool) -> tuple[float, int]:
+    """Sum the squares that effects of prompts leave of pairs of two personas, or of one's own."""
+    n, m = block.shape
+    if not own:
+        rest = block - block.mean(axis=0) - block.mean(axis=1, keepdims=True) + block.mean()
+        return float((rest**2).sum()), (n - 1) * (m - 1)
+    if n < 4:
+        return 0.0, 0
+    pairs = block[np.triu_indices(n, 1)]
+    rows = block.sum(axis=1)
+    of_prompts = ((rows - rows.mean()) ** 2).sum() / (n - 2)
+    return float(((pairs - pairs.mean()) ** 2).sum() - of_prompts), n * (n - 3) // 2
+
+
 def leave_out_any(part: Compared) -> Floats:
     """Give the difference without each of the prompts, every pair that is left weighing the same.
 
@@ -280,7 +329,10 @@ def find_interval(parts: Sequence[Compared], differences: Floats) -> Mapping[str
 
     The jackknife over prompts, those of a persona and task as a stratum (or all of a task, where a
     persona of a contrast of all levels has only two), degrees of freedom by Satterthwaite, a
-    stratum's prompts less one each. Gives a `reason` in place of numbers where neither can be.
+    stratum's prompts less one each. Of strata of personas, what it counts too much is taken off
+    (`find_excess`), which is much of it where personas hardly differ; a level is no such contrast,
+    and what skewed prompts do to it is more. Gives a `reason` in place of numbers where there can
+    be no interval.
 
     differences: (tasks,) of `parts`.
     Source: Wolter 2007, Introduction to Variance Estimation, section 4.5.
@@ -288,7 +340,8 @@ def find_interval(parts: Sequence[Compared], differences: Floats) -> Mapping[str
     strata = np.concatenate([[f"{part.task} {one}" for one in part.personas] for part in parts])
     without = [leave_out_each(part) for part in parts]
     several = np.unique(strata, return_counts=True)[1].min() > 1
-    if not (several and np.isfinite(np.concatenate(without)).all()):
+    by_persona = several and np.isfinite(np.concatenate(without)).all()
+    if not by_persona:
         if parts[0].kind not in ("overall", "task"):
             return {"reason": "no interval: it needs three prompts of each persona and task"}
         strata = np.concatenate([[part.task] * len(part.labels) for part in parts])
@@ -300,11 +353,16 @@ def find_interval(parts: Sequence[Compared], differences: Floats) -> Mapping[str
     test = jackknife(estimate, estimate + np.concatenate(moved) / len(parts), strata)
     if test is None:
         return {"reason": "no interval: no prompt makes a difference"}
+    error = test.std_error
+    if by_persona and parts[0].kind != "level":
+        excess, least = np.sum([find_excess(part) for part in parts], axis=0) / len(parts) ** 2
+        error = float(np.sqrt(max(error**2 - excess, least)))
+    margin = error * float(stdtrit(test.df, (1 + CONFIDENCE) / 2))
     return {
-        "std_error": test.std_error,
+        "std_error": error,
         "df": test.df,
-        "ci_low": estimate - test.margin,
-        "ci_high": estimate + test.margin,
+        "ci_low": estimate - margin,
+        "ci_high": estimate + margin,
     }
 
 
