@@ -31,6 +31,7 @@ from llm_variability.report.persona_looks import (
     Point,
     Row,
     add_panel,
+    bound_points,
     cut_name,
     describe_stars,
     draw_chart,
@@ -42,6 +43,7 @@ from llm_variability.report.persona_looks import (
     limit_axes,
     set_columns,
     set_headings,
+    tell_arrows,
     tidy_axes,
 )
 from llm_variability.tables_personas import COMPARED_FACTORS, FEATURE_SETS
@@ -81,71 +83,75 @@ def draw_style(means: pl.DataFrame, looks: Looks, study: str, stars: str) -> Fig
     title = "Style of the prompts, by persona"
     shown = means.filter(pl.col("model").is_null(), ~pl.col("feature").str.starts_with("topic-"))
     tests = shown.unique("feature", keep="first", maintain_order=True)
-    features = tests["feature"].to_list()
+    panels = [
+        _arrange_feature(test, shown.filter(pl.col("feature") == test["feature"]), looks, stars)
+        for test in tests.iter_rows(named=True)
+    ]
     with figure_style():
-        if not features or not looks:
+        if not panels or not looks:
             return draw_nothing(title, [f"{study} · No prompt has features of wording."])
         told = [
             f"{study} · mean over tasks of the mean over prompts, with its 95% interval, prompts as"
             " the units",
             f"{describe_stars(tests, stars)}: differs between personas",
+            *tell_arrows(panels),
         ]
         names = [cut_name(look.label) for look in looks.values()]
-        columns = min(3, len(features))
-        left, panel_width, gap = find_room(names), _PANEL_WIDTH, _GAP
-        width = max(left + columns * (panel_width + gap), 5.2)
+        columns = min(3, len(panels))
+        left = find_room(names)
+        width = max(left + columns * (_PANEL_WIDTH + _GAP), 5.8)
         headings = set_headings(title, told, width)
         chart = 0.19 * len(looks) + 0.1
         each = chart + 0.7
-        lines = math.ceil(len(features) / columns)
+        lines = math.ceil(len(panels) / columns)
         figure = Figure(figsize=(width, headings.height + lines * each + 0.05))
         headings.draw(figure)
-        for at, test in enumerate(tests.iter_rows(named=True)):
+        for at, panel in enumerate(panels):
             line, place = divmod(at, columns)
-            axes = add_panel(
-                figure,
-                left + place * (panel_width + gap),
-                headings.height + line * each + 0.32,
-                panel_width,
-                chart,
-            )
-            rows = shown.filter(pl.col("feature") == test["feature"])
-            _draw_feature(axes, test, rows, looks, is_starred(test, stars))
+            across = left + place * (_PANEL_WIDTH + _GAP)
+            top = headings.height + line * each + 0.32
+            axes = add_panel(figure, across, top, _PANEL_WIDTH, chart)
+            _draw_feature(axes, panel)
             axes.set_yticks(range(len(looks)), names if place == 0 else [""] * len(names))
             axes.tick_params(axis="y", labelsize=FONT)
     return figure
 
 
-def _draw_feature(
-    axes: Axes, test: Mapping[str, Any], rows: pl.DataFrame, looks: Looks, star: bool
-) -> None:
-    """Draw one feature of wording."""
+def _arrange_feature(
+    test: Mapping[str, Any], rows: pl.DataFrame, looks: Looks, stars: str
+) -> Panel:
+    """Lay out one feature of wording. test: a row with its p values. rows: of its personas."""
+    feature = test["feature"]
     by_persona = {row["persona"]: row for row in rows.iter_rows(named=True)}
-    points = [
-        [_point(by_persona[name], "mean", look.colour, look.marker, star=False)]
-        if name in by_persona
-        else []
-        for name, look in looks.items()
-    ]
-    unit = STYLE_FEATURES.get(test["feature"], ("", ""))[0]
-    panel = Panel("", "", points)
+    unit = STYLE_FEATURES.get(feature, ("", ""))[0]
+    can_be_negative = "_less_" in feature
+    return Panel(
+        f"{cut_name(name_style(feature), 40)}{' *' if is_starred(test, stars) else ''}",
+        unit,
+        [
+            [_point(by_persona[name], "mean", look.colour, look.marker, star=False)]
+            if name in by_persona
+            else []
+            for name, look in looks.items()
+        ],
+        share=unit.startswith("share") and not can_be_negative,
+        positive=not can_be_negative,
+    )
+
+
+def _draw_feature(axes: Axes, panel: Panel) -> None:
+    """Draw one feature of wording, a row a persona."""
+    points = bound_points(panel)
     tidy_axes(axes)
     limit_axes(axes, panel)
-    axes.set_ylim(len(looks) - 0.4, -0.6)
+    axes.set_ylim(len(points) - 0.4, -0.6)
     for place, each in enumerate(points):
         draw_points(axes, place, each)
     if not any(point.value is not None for each in points for point in each):
         axes.text(0.5, 0.5, "no number", ha="center", va="center", transform=axes.transAxes)
-    told = f"{cut_name(name_style(test['feature']), 40)}{' *' if star else ''}"
-    told, size = fit_text(told, _PANEL_WIDTH + _GAP - 0.1, FONT, bold=True)
-    axes.set_title(
-        told,
-        fontsize=size,
-        fontweight="bold",
-        loc="left",
-        pad=3,
-    )
-    axes.set_xlabel(unit, fontsize=7.5, color=MUTED, labelpad=1)
+    told, size = fit_text(panel.title, _PANEL_WIDTH + _GAP - 0.1, FONT, bold=True)
+    axes.set_title(told, fontsize=size, fontweight="bold", loc="left", pad=3)
+    axes.set_xlabel(panel.label, fontsize=7.5, color=MUTED, labelpad=1)
     axes.locator_params(axis="x", nbins=4)
     axes.tick_params(axis="x", labelsize=7.5)
 
@@ -205,7 +211,7 @@ def draw_separation(
         ]
         named = "persona" if len(factors) == 1 else "level"
         legend = [
-            (label.format(factor=named), colour, marker, True)
+            (label.format(factor=named), colour, marker)
             for label, colour, marker in _CONTRASTS.values()
         ]
         panels = [

@@ -21,6 +21,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETLEFT, CARETRIGHT
 from matplotlib.patches import Rectangle
 from matplotlib.textpath import text_to_path
 
@@ -324,7 +325,7 @@ class Grid(NamedTuple):
             is_last = at + self.beside >= len(panels)
             named = self.rows if place == 0 else [""] * len(self.rows)
             draw_matrix(axes, values, texts, scale, named, self.columns if is_last else None)
-            title, size = fit_text(cut_name(name, 64), wide + GAP - 0.08, 9.5, bold=True)
+            title, size = fit_text(cut_name(name, 64), wide + 0.18, 9.5, bold=True)
             axes.set_title(
                 title,
                 fontsize=size,
@@ -344,6 +345,11 @@ class Grid(NamedTuple):
             corner = axes if line == 0 else corner
         assert corner is not None
         return corner
+
+
+def tell_hatched(panels: Sequence[Array]) -> list[str]:
+    """Say what hatched cells are, if there are any."""
+    return [] if all(np.isfinite(each).all() for each in panels) else ["hatched: no number"]
 
 
 def set_scale(values: Array, colours: str, *, low: float | None = None) -> ScalarMappable:
@@ -385,7 +391,6 @@ class Point(NamedTuple):
     colour: str
     marker: str
     starred: bool = False
-    filled: bool = True
 
 
 class Row(NamedTuple):
@@ -398,7 +403,8 @@ class Row(NamedTuple):
 class Panel(NamedTuple):
     """A panel of a chart of points: of each row the points that stand in it.
 
-    reference: a value that is marked by a line. share: values are written as percentages.
+    reference: a value that is marked by a line. share: of something, from 0 to 1, written in
+    percent. from_zero: the axis begins at 0. positive: the quantity is never below it.
     starred: groups whose rows differ from each other.
     """
 
@@ -408,6 +414,7 @@ class Panel(NamedTuple):
     reference: float | None = None
     share: bool = False
     from_zero: bool = False
+    positive: bool = False
     starred: Sequence[str] = ()
 
 
@@ -430,12 +437,28 @@ def place_rows(rows: Sequence[Row]) -> tuple[list[float], list[tuple[float, str]
 
 
 def draw_points(axes: Axes, place: float, points: Sequence[Point]) -> None:
-    """Draw the points of a row, those with an interval upon it."""
+    """Draw the points of a row, those with an interval upon it.
+
+    The axes' limits are set before; an interval that leaves them ends in an arrow.
+    """
+    left, right = axes.get_xlim()
     for point in points:
         if point.value is None:
             continue
+        end = point.value
         if point.low is not None and point.high is not None:
-            axes.hlines(place, point.low, point.high, color=point.colour, linewidth=1.5, zorder=2)
+            end = max(min(point.high, right), end)
+            axes.hlines(
+                place, max(point.low, left), end, color=point.colour, linewidth=1.5, zorder=2
+            )
+            for edge, arrow, leaves in (
+                (left, CARETLEFT, point.low < left),
+                (right, CARETRIGHT, point.high > right),
+            ):
+                if leaves:
+                    axes.plot(
+                        [edge], [place], marker=arrow, markersize=5, color=point.colour, zorder=2
+                    )
         axes.plot(
             [point.value],
             [place],
@@ -443,13 +466,11 @@ def draw_points(axes: Axes, place: float, points: Sequence[Point]) -> None:
             marker=point.marker,
             markersize=6,
             color=point.colour,
-            markerfacecolor=point.colour if point.filled else "white",
-            markeredgecolor="white" if point.filled else point.colour,
-            markeredgewidth=0.5 if point.filled else 1.2,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
             zorder=3,
         )
         if point.starred:
-            end = point.value if point.high is None else max(point.high, point.value)
             axes.annotate(
                 "*",
                 (end, place),
@@ -471,31 +492,62 @@ def tidy_axes(axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def limit_axes(axes: Axes, panel: Panel) -> None:
-    """Let the numbers, their intervals and the reference decide the x axis.
+def bound_points(panel: Panel) -> list[list[Point]]:
+    """End intervals where the quantity ends: at 0 if it cannot be below, a share at 1."""
 
-    Values that cannot be below 0 do not begin below it; a share does not end above 1.
-    """
-    ends = [
-        each
+    def bound(end: float | None) -> float | None:
+        if end is None:
+            return None
+        end = max(end, 0.0) if panel.from_zero or panel.positive or panel.share else end
+        return min(end, 1.0) if panel.share else end
+
+    return [
+        [point._replace(low=bound(point.low), high=bound(point.high)) for point in points]
         for points in panel.points
-        for point in points
-        if point.value is not None
-        for each in (point.value, point.low, point.high)
-        if each is not None
     ]
-    ends += [panel.reference] if panel.reference is not None else []
-    if not ends:
-        axes.set_xlim(0, 1)
+
+
+def find_limits(panel: Panel) -> tuple[float, float] | None:
+    """Choose the ends of the x axis: all numbers, the reference, and what intervals need.
+
+    An interval may leave the axis where it is much longer than the numbers lie apart, as one of two
+    prompts is: it gets as much room on each side as they take, or half of the largest number.
+    None without a number.
+    """
+    points = [point for row in bound_points(panel) for point in row]
+    values = [point.value for point in points if point.value is not None]
+    if not values:
+        return None
+    values += [panel.reference] if panel.reference is not None else []
+    values += [0.0] if panel.from_zero else []
+    low, high = min(values), max(values)
+    apart = max(high - low, 0.5 * max(abs(low), abs(high))) or 0.5
+    lows = [point.low for point in points if point.low is not None]
+    highs = [point.high for point in points if point.high is not None]
+    left = min(low, max(min(lows, default=low), low - apart))
+    right = max(high, min(max(highs, default=high), high + apart))
+    room = (right - left) * 0.08 or 0.1
+    return left - room * (0.35 if panel.from_zero else 1), right + room
+
+
+def tell_arrows(panels: Sequence[Panel]) -> list[str]:
+    """Say what arrows are, if an interval leaves its panel."""
+    for panel in panels:
+        left, right = find_limits(panel) or (-math.inf, math.inf)
+        for point in (point for row in bound_points(panel) for point in row):
+            if point.value is None or point.low is None or point.high is None:
+                continue
+            if point.low < left or point.high > right:
+                return ["arrow: the interval goes on"]
+    return []
+
+
+def limit_axes(axes: Axes, panel: Panel) -> None:
+    """Set the x axis to the numbers, or leave it without ticks if there are none."""
+    limits = find_limits(panel)
+    axes.set_xlim(*(limits or (0, 1)))
+    if limits is None:
         axes.set_xticks([])
-        return
-    low, high = (min(0.0, *ends) if panel.from_zero else min(ends)), max(ends)
-    if panel.from_zero:
-        low = max(low, 0.0)
-    if panel.share:
-        low, high = max(low, 0.0), min(high, 1.0)
-    room = (high - low) * 0.08 or 0.1 * abs(high) or 0.5
-    axes.set_xlim(low - room * (0.35 if panel.from_zero else 1), high + room)
 
 
 def draw_chart(
@@ -507,13 +559,14 @@ def draw_chart(
     panel_width: float = 2.1,
     below: float = 0.0,
     least_width: float = 5.8,
-    legend: Sequence[tuple[str, str, str, bool]] = (),
+    legend: Sequence[tuple[str, str, str]] = (),
 ) -> tuple[Figure, float]:
     """Draw panels of points side by side, one row of each a line.
 
-    below: inches left free below the chart. legend: label, colour, marker and whether it is filled.
+    below: inches left free below the chart. legend: label, colour and marker.
     Returns the figure and where the chart ends, in inches from the top.
     """
+    told = [*told, *tell_arrows(panels)]
     names = [cut_name(row.name) for row in rows]
     places, groups, lines = place_rows(rows)
     grouped = [cut_name(name, 40) for _, name in groups]
@@ -534,7 +587,7 @@ def draw_chart(
         limit_axes(axes, panel)
         if panel.reference is not None:
             axes.axvline(panel.reference, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
-        for place, points in zip(places, panel.points, strict=True):
+        for place, points in zip(places, bound_points(panel), strict=True):
             draw_points(axes, place, points)
             if not any(point.value is not None for point in points):
                 axes.text(
@@ -595,7 +648,7 @@ def _break_legend(labels: Sequence[str], width: float) -> list[list[int]]:
 
 def _draw_legend(
     figure: Figure,
-    legend: Sequence[tuple[str, str, str, bool]],
+    legend: Sequence[tuple[str, str, str]],
     lines: Sequence[Sequence[int]],
     top: float,
 ) -> None:
@@ -604,7 +657,7 @@ def _draw_legend(
     for number, line in enumerate(lines):
         left, y = _MARGIN + 0.08, 1 - (top + 0.2 * number + 0.1) / tall
         for at in line:
-            label, colour, marker, filled = legend[at]
+            label, colour, marker = legend[at]
             figure.add_artist(
                 Line2D(
                     [left / full],
@@ -613,9 +666,8 @@ def _draw_legend(
                     marker=marker,
                     markersize=6,
                     color=colour,
-                    markerfacecolor=colour if filled else "white",
-                    markeredgecolor="white" if filled else colour,
-                    markeredgewidth=0.5 if filled else 1.2,
+                    markeredgecolor="white",
+                    markeredgewidth=0.5,
                 )
             )
             figure.text((left + 0.12) / full, y, label, va="center", fontsize=FONT)
@@ -625,7 +677,7 @@ def _draw_legend(
 def draw_persona_legend(figure: Figure, looks: Looks, top: float) -> None:
     """Draw the legend of personas, its top at `top` inches from that of the figure."""
     lines = _break_legend([cut_name(look.label) for look in looks.values()], _width(figure))
-    entries = [(cut_name(look.label), look.colour, look.marker, True) for look in looks.values()]
+    entries = [(cut_name(look.label), look.colour, look.marker) for look in looks.values()]
     _draw_legend(figure, entries, lines, top)
 
 

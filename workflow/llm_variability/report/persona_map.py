@@ -33,6 +33,7 @@ LABELLED = 40
 
 _WIDTH, _HEIGHT, _EDGE = 6.9, 4.9, 0.35
 _TEXT = 7.5
+_MANY = 20  # sentences of a point of full size, so that none of few is large
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _GAPS = (0.04, 0.12, 0.22)
 
@@ -58,8 +59,8 @@ def scale_places(entity_map: pl.DataFrame, width: float, height: float) -> pl.Da
 
 
 def find_radius(sentences: int, most: int) -> float:
-    """Give a point's radius in inches; its area grows with the sentences."""
-    return 0.025 + 0.085 * math.sqrt(sentences / max(most, 1))
+    """Give a point's radius in inches; the area grows with its sentences."""
+    return 0.03 + 0.08 * math.sqrt(sentences / max(most, _MANY))
 
 
 def place_labels(

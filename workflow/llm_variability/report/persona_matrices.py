@@ -34,6 +34,7 @@ from llm_variability.report.persona_looks import (
     set_columns,
     set_headings,
     set_scale,
+    tell_hatched,
 )
 from llm_variability.report.wording import percent, signed
 from llm_variability.tables_personas import FEATURE_COLUMNS, FEATURES
@@ -251,6 +252,7 @@ def draw_similarity(
             f"{study} · {measure} · {describe_setting(setting)} · diagonal: different prompts of"
             " one persona",
             f"{describe_stars(pairs, stars)}: within the two personas other than between them",
+            *tell_hatched([matrix for _, matrix, _ in panels]),
         ]
         scale = set_scale(numbers, SEQUENTIAL)
         columns = set_columns([look.label for look in looks.values()])
@@ -361,6 +363,7 @@ def draw_features(
             f"{study} · {describe_setting(setting)} · number: mean over tasks of the prompts' mean",
             "colour: less the mean of all personas and models, in standard deviations of means",
             f"{describe_stars(tests, stars)}: differs between the personas of the model",
+            *tell_hatched(matrices),
         ]
         standard = standardise(matrices)
         numbers = np.concatenate([np.ravel(each) for each in standard])

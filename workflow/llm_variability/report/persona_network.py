@@ -181,7 +181,9 @@ def _draw_lines(
     lacking = written = 0
     for at in sorted(range(len(rows)), key=lambda each: -rows[each]["shared"]):
         row, ((x, y), (to_x, to_y)) = rows[at], ends[at]
-        if row["shared"]:
+        if not row["shared"]:
+            axes.plot([x, to_x], [y, to_y], color=MUTED, linewidth=0.6, linestyle=":", zorder=1)
+        else:
             widest = _WIDEST_OF_MANY if many else _WIDEST_LINE
             width = max(0.4, widest * row["shared"] / most)
             axes.plot(
