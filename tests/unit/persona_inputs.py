@@ -16,6 +16,7 @@ from typing import Any
 
 import polars as pl
 
+from llm_variability.report.persona_matrices import is_share
 from llm_variability.stimuli.personas import DESIGN
 from llm_variability.table_contract import Table
 from llm_variability.tables import COUNTS, DRAWS, STIMULI, write_table
@@ -201,7 +202,7 @@ def _program_means(study: str, models: Sequence[str]) -> Iterator[dict[str, Any]
                     mean, p_value = (12.0 if persona == TEACHER else 2.0), 0.001
                 elif feature == "classes":
                     mean, p_value = (0.0 if persona == TEACHER else 6.0), 0.001
-                elif feature.startswith("reply_") or feature in ("tests", "password_field"):
+                elif is_share(feature):
                     mean, error = 0.1 * (rank + 1), 0.05
                 row = {"study": study, "model": model, "feature": feature, "persona": persona}
                 row |= {"temperature": setting[0], "top_p": setting[1], "n_prompts": 6}

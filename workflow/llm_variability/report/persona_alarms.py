@@ -27,6 +27,9 @@ FEW_PROMPTS = 5
 """Prompts of a persona for a task below which the page warns that inference is rough: the
 published number of iterations."""
 
+PLACES_TOLD = 6
+"""Tasks of personas that an alarm names; the table has all."""
+
 MANY_LABELLINGS = 1_000
 """Ways to deal prompts to personas from which the smallest p is no matter of their number."""
 
@@ -52,6 +55,8 @@ def describe_missing_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[st
             + ("" if none else f" ({row['used']:,} of {row['asked']:,})")
             for row in rows.iter_rows(named=True)
         ]
+        if len(told) > PLACES_TOLD:
+            told = [*told[:PLACES_TOLD], f"{len(told) - PLACES_TOLD:,} more"]
         if none:
             yield f"no usable prompt of {listing(told)}: nothing is known of them there."
         else:
@@ -125,7 +130,7 @@ def describe_few_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[str]:
         worst = few.sort("used", maintain_order=True).row(0, named=True)
         told = (
             f"fewer than {FEW_PROMPTS} prompts of a persona for a task in {few.height:,} of"
-            f" {quantity(there.height, 'place')} (fewest {worst['used']}:"
+            f" {there.height:,} tasks × personas (fewest {worst['used']}:"
             f" {name_level(worst['persona'], names)}, {worst['task']}); intervals are rough there"
         )
         ways = count_dealings(prompts)

@@ -1,7 +1,8 @@
 """What is particular to each persona, with excerpts: the rows of section IV-C of the code paper.
 
 Every choice is a rule over numbers; nobody reads the texts. A feature is particular to a persona if
-its mean is `FAR` standard errors or more from the mean of the other personas' means.
+its mean is `FAR` standard errors or more from the median of the other personas' means: their mean
+would let one persona that is far from all make each of the others look far from the rest.
 """
 
 from __future__ import annotations
@@ -85,9 +86,9 @@ def find_outstanding(
 ) -> list[Outstanding]:
     """Find the features in which a persona is furthest from the others, the furthest first.
 
-    The distance is the persona's mean less the mean of the other personas' means, over the standard
-    error of that with the mean of all personas' variances for each. Features without a standard
-    error, and those nearer than `FAR`, are left out.
+    The distance is the persona's mean less the median of the others', over the standard error that
+    a difference from the others' mean has if all personas' variances are their mean. Features
+    without a standard error, and those nearer than `FAR`, are left out.
 
     means: rows of `persona_means` of one model and setting, or of the prompts. features: those that
     may be told, by default all.
@@ -102,7 +103,7 @@ def find_outstanding(
             continue
         if features is not None and feature not in features:
             continue
-        mean, rest = float(own[0]), float(others.mean())  # type: ignore[arg-type]
+        mean, rest = float(own[0]), float(others.median())  # type: ignore[arg-type]
         distance = (mean - rest) / sqrt(variance * (1 + 1 / others.len()))
         if abs(distance) >= FAR:
             found.append(Outstanding(str(feature), mean, rest, distance))
@@ -214,17 +215,20 @@ def find_sentence_sign(feature: str, more: bool) -> re.Pattern[str] | None:
 def excerpt_style(
     texts: pl.DataFrame, style: pl.DataFrame, found: Sequence[Outstanding]
 ) -> list[Excerpt]:
-    """Take a sentence each of the prompts that are furthest in a persona's first feature.
+    """Take a sentence each of the prompts that are furthest in one of a persona's features.
+
+    It is the first feature that a sentence can show, or else the first.
 
     texts: task, iteration (text) and text of the persona's prompts. style: its rows of a STYLE
     table.
     """
     if not found:
         return []
-    more = found[0].distance > 0
-    sign = find_sentence_sign(found[0].feature, more)
+    signs = [find_sentence_sign(each.feature, each.distance > 0) for each in found]
+    place = next((at for at, sign in enumerate(signs) if sign is not None), 0)
+    more, sign = found[place].distance > 0, signs[place]
     ranked = (
-        style.filter(feature=found[0].feature)
+        style.filter(feature=found[place].feature)
         .drop_nulls("value")
         .sort("value", descending=more, maintain_order=True)
         .join(texts, on=["task", "iteration"], how="inner", maintain_order="left")
@@ -245,12 +249,22 @@ def excerpt_lines(code: str, feature: str, more: bool) -> str:
     return cut(shown)
 
 
+def choose_shown(found: Sequence[Outstanding]) -> Outstanding:
+    """Choose the first feature of code that lines can show, or else the first."""
+    seen = (each for each in found if each.distance > 0 and each.feature in LINE_SIGNS)
+    return next(seen, found[0])
+
+
 def excerpt_programs(
-    features: pl.DataFrame, programs: pl.DataFrame, found: Outstanding, setting: Setting
+    features: pl.DataFrame,
+    programs: pl.DataFrame,
+    found: Outstanding,
+    setting: Setting,
+    model: str,
 ) -> Iterator[Excerpt]:
     """Take lines of the programs of a persona that are furthest in a feature, one a prompt.
 
-    features, programs: rows of FEATURES and PROGRAMS tables of one model and persona.
+    features: the persona's rows of a FEATURES table of one model. programs: its PROGRAMS table.
     """
     more = found.distance > 0
     if found.feature not in features.columns:
@@ -270,13 +284,14 @@ def excerpt_programs(
     )
     for row in ranked.head(EXCERPTS_SHOWN).iter_rows(named=True):
         text = excerpt_lines(row["code"], found.feature, more)
-        yield Excerpt(text, _place(row), is_code=True)
+        yield Excerpt(text, f"{model}, {_place(row)}", is_code=True)
 
 
-def excerpt_replies(features: pl.DataFrame, draws: pl.DataFrame) -> Iterator[Excerpt]:
+def excerpt_replies(features: pl.DataFrame, draws: pl.DataFrame, model: str) -> Iterator[Excerpt]:
     """Take the beginnings of replies without code, one a prompt, in the order of the rows.
 
     features: rows of a FEATURES table of one setting. draws: the DRAWS table of that setting.
+    model: whose they are.
     """
     none = features.filter(pl.col("reply") == "none").join(
         draws.select("prompt_id", "replicate", "text"),
@@ -286,7 +301,7 @@ def excerpt_replies(features: pl.DataFrame, draws: pl.DataFrame) -> Iterator[Exc
     )
     rows = none.drop_nulls("text").unique("prompt_id", keep="first", maintain_order=True)
     for row in rows.head(EXCERPTS_SHOWN).iter_rows(named=True):
-        yield Excerpt(cut(row["text"]), _place(row))
+        yield Excerpt(cut(row["text"]), f"{model}, {_place(row)}")
 
 
 CODE_TOLD = tuple(name for name in FEATURE_COLUMNS if name not in ("reply_words", "nodes"))

@@ -27,10 +27,11 @@ PORTRAIT_RULES = (
     "Every cell follows a rule; nobody chose a text. Emphasis: the entities that most more of the"
     " persona's prompts have than of the others' do on average, and the sentences with most of"
     f" them. Tone and code: the features whose mean is {excerpts.FAR:g} standard errors or more"
-    " from the mean of the other personas, the furthest first; sentences of the prompts, and lines"
-    " of the programs, that are furthest in the first of them. Where nothing in a text shows a"
-    " feature, it begins at its beginning. Replies without code are over all models and settings,"
-    f" as they begin. At most {excerpts.EXCERPTS_SHOWN} excerpts of different prompts, cut at"
+    " from the median of the other personas' means, the furthest first; sentences of the prompts,"
+    " and lines of the programs, that are furthest in the first of them that can be seen in a"
+    " text. Where none can, a text is shown from its beginning. Replies without code are over all"
+    f" models and settings, as they begin. At most {excerpts.EXCERPTS_SHOWN} excerpts of different"
+    " prompts, cut at"
     f" {excerpts.EXCERPT_CHARACTERS} characters and {excerpts.EXCERPT_LINES} lines of code."
 )
 
@@ -136,9 +137,9 @@ class Portraits:
             told.append(words if len(parts) == 1 else f"{model}: {words}")
             if found and model in features and model in programs:
                 own = features[model].filter(pl.col("persona") == persona)
-                shown.append(
-                    list(excerpts.excerpt_programs(own, programs[model], found[0], self.setting))
-                )
+                feature = excerpts.choose_shown(found)
+                place = (feature, self.setting, model)
+                shown.append(list(excerpts.excerpt_programs(own, programs[model], *place)))
         # One of each model before a second one of the first.
         turns = [each for turn in range(excerpts.EXCERPTS_SHOWN) for each in _take(shown, turn)]
         return {"told": told or ["no program"], "excerpts": turns[: excerpts.EXCERPTS_SHOWN]}
@@ -158,7 +159,7 @@ class Portraits:
             if model in features:
                 setting = (str(made_by["temperature"]), made_by.get("top_p"))
                 own = features[model].filter(at_setting(setting), pl.col("persona") == persona)
-                shown += excerpts.excerpt_replies(own, drawn)
+                shown += excerpts.excerpt_replies(own, drawn, model)
         return {"told": [told], "excerpts": shown[: excerpts.EXCERPTS_SHOWN]}
 
 

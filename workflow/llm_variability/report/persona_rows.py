@@ -150,7 +150,7 @@ def tabulate_topics(topics: pl.DataFrame, means: pl.DataFrame, names: Names, sta
         for topic, row in zip(numbers, grid.rows, strict=True)
     ]
     labels, kinds = grid.labels, grid.kinds
-    caption = grid.caption.replace("Means of topics", "Mean share of topics in prompts", 1)
+    caption = grid.caption.replace("Means of topics", "Mean shares of topics in prompts", 1)
     return Grid(caption, (labels[0], "Words", *labels[1:]), (kinds[0], "text", *kinds[1:]), rows)
 
 
@@ -189,8 +189,8 @@ def tabulate_means(
         return "; ".join(dict.fromkeys(each["reason"] for each in cells if each["reason"]))
 
     return write_grid(
-        f"Means of {what} by persona with 95% intervals, prompts as units and tasks as strata;"
-        f" {_explain_p(stars)}.",
+        f"Means of {what} by persona with 95% intervals, prompts as units and tasks as strata; one"
+        f" test of all personas together, {_explain_p(stars)}.",
         [
             ("Feature", "head", lambda row: name_feature(row["feature"])),
             *((name_level(each, names), "number", mean(each)) for each in personas),

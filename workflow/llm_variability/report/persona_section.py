@@ -130,6 +130,15 @@ def _describe_personas(made_by: Mapping[str, Any], names: Names) -> list[Context
     ]
 
 
+def _describe_tasks(made_by: Mapping[str, Any], prompts: pl.DataFrame) -> list[Context]:
+    """Write what was to be asked for, in the order of the rows of `persona_prompts`."""
+    texts = made_by.get("tasks", {})
+    return [
+        {"name": task, "text": show_text(str(texts.get(task, "")))}
+        for task in prompts["task"].unique(maintain_order=True)
+    ]
+
+
 def _describe_design(stimuli: pl.DataFrame, names: Names, models: Sequence[str]) -> str:
     tasks = stimuli["task"].n_unique()
     draws = stimuli["replicates"].unique().sort().to_list()
@@ -255,20 +264,21 @@ class _Section:
     def headline(self) -> list[str]:
         """The findings that the page's summary tells."""
         return [
-            *self.apart[:1],
+            *self.apart[:2],
             *self.furthest[:1],
             *self.features[:1],
-            *self.guessed[:1],
+            *self.guessed[:2],
             self.amount,
             self.without_code,
         ]
 
     @property
     def findings(self) -> list[str]:
+        """What the section begins with; figures' captions tell more of each."""
         return [
             *self.apart,
             *self.crossed,
-            *self.furthest,
+            *self.furthest[:1],
             *self.features,
             self.style,
             self.shared,
@@ -309,7 +319,10 @@ class _Section:
         overall = self.of_measure.filter(pl.col("task").is_null(), pl.col("first").is_null())
         return {
             "similarity": {
-                **self._pictures.show(SIMILARITY, statements.describe_matrix(*place, self.names)),
+                **self._pictures.show(
+                    SIMILARITY,
+                    " ".join([statements.describe_matrix(*place, self.names), *self.furthest]),
+                ),
                 "tables": [
                     {
                         "title": rows.KIND_TITLES[kind],
@@ -420,10 +433,7 @@ def build_persona_study(
         "design": _describe_design(stimuli, names, section.models),
         "files": read_metadata(files.stimuli).get("files", {}),
         "personas": _describe_personas(made_by, names),
-        "tasks": [
-            {"name": name, "text": show_text(str(text))}
-            for name, text in made_by.get("tasks", {}).items()
-        ],
+        "tasks": _describe_tasks(made_by, prompts),
         "attempts_sentence": statements.describe_attempts(prompts, asked),
         "attempts": rows.tabulate_attempts(prompts, names),
         "measures": section.measures,

@@ -10,6 +10,7 @@ import polars as pl
 
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.contrasts import SIGNIFICANCE
+from llm_variability.report.persona_matrices import CODE_FEATURES, is_share
 from llm_variability.report.persona_schemas import name_flag
 from llm_variability.report.wording import listing, p_number, p_text, percent, quantity, signed
 from llm_variability.tables_personas import FEATURE_COLUMNS, REPLY_KINDS
@@ -26,13 +27,13 @@ REPLY_WORDS = {
 }
 
 FLAG_WORDS = {
-    "empty": "came empty",
-    "answer": "answered the task",
-    "meta": "talked of the rewriting",
-    "persona": "spoke of the persona",
-    "refusal": "refused",
-    "cut": "were cut off",
-    "identical": "were the task itself",
+    "empty": "empty",
+    "answer": "answering the task",
+    "meta": "talking of the rewriting",
+    "persona": "speaking of the persona",
+    "refusal": "refusing",
+    "cut": "cut off",
+    "identical": "the task itself",
 }
 """What may be wrong with attempts so that they are not used."""
 
@@ -42,8 +43,8 @@ FEATURE_WORDS = {
     "words_per_sentence": "words a sentence",
     "distinct_words": "different words among 25 in a row",
     "questions": "questions, share of sentences",
-    "imperatives": "commands, share of sentences",
-    "imperatives_less_questions": "commands less questions",
+    "imperatives": "imperatives, share of sentences",
+    "imperatives_less_questions": "imperatives less questions",
     "modals": "modal verbs, per 100 words",
     "hedges": "hedges, per 100 words",
     "first_person": "I and we, per 100 words",
@@ -54,38 +55,14 @@ FEATURE_WORDS = {
     "technical": "technical words, per 100",
     "deployment": "words of deployment, per 100",
     "data_and_language": "words of data and languages, per 100",
-    "reply_lines": "lines of code in a reply",
-    "reply_words": "words around the code",
-    "lines": "lines of the program",
-    "nodes": "nodes of its tree",
-    "error_handling": "with error handling",
-    "tests": "with tests",
-    "web_framework": "with a web framework",
-    "database": "with a database",
-    "type_hints": "with type hints",
-    "main_guard": "with a main guard",
-    "password_field": "with a password field",
-    "inputs": "calls of input",
-    "prints": "calls of print",
+    **CODE_FEATURES,
     **{f"reply_{kind}": f"replies with {words}" for kind, words in REPLY_WORDS.items()},
     "reply_program": "replies that are programs",
 }
 """What features are called, where their own names would not do."""
 
-SHARES = (
-    "distinct_words",
-    "questions",
-    "imperatives",
-    "tests",
-    "web_framework",
-    "database",
-    "error_handling",
-    "type_hints",
-    "main_guard",
-    "password_field",
-    *(f"reply_{kind}" for kind in REPLY_KINDS),
-)
-"""Features that are shares, written in percent; the weights of topics are too."""
+_SHARES = ("distinct_words", "questions", "imperatives", "imperatives_less_questions")
+"""Features of wording that are shares."""
 
 ITERATIONS, SAMPLED = "iterations", "sampled"
 _MODELS_TOLD = 6
@@ -99,11 +76,15 @@ def name_feature(feature: str) -> str:
 
 
 def show_value(feature: str, value: float | None) -> str:
-    """Write a mean of a feature, a share in percent; a dash for none."""
+    """Write a mean of a feature, a share in percent; a dash for none.
+
+    A share of a topic is one too; a difference of shares may be negative.
+    """
     if value is None:
         return "–"
-    if (feature in SHARES or feature.startswith("topic-")) and value >= 0:
-        return percent(round(value, 6))
+    if feature in _SHARES or feature.startswith("topic-") or is_share(feature):
+        sign = "\N{MINUS SIGN}" if round(value, 6) < 0 else ""
+        return sign + percent(round(abs(value), 6))
     return signed(value, 1 if abs(value) >= 10 else 2)
 
 
@@ -164,8 +145,9 @@ def describe_attempts(prompts: pl.DataFrame, model: str | None) -> str:
     ]
     if not wrong:
         return f"{made} Nothing was wrong with any of them."
-    told = listing([f"{count:,} {words}" for count, words in sorted(wrong, reverse=True)])
-    return f"{made} Of the attempts {told} (one may have several faults)."
+    wrong.sort(key=lambda each: -each[0])
+    told = listing([f"{words} {count:,}" for count, words in wrong])
+    return f"{made} Faults of attempts, which may have several: {told}."
 
 
 def describe_replies(replies: pl.DataFrame) -> str:
@@ -173,12 +155,13 @@ def describe_replies(replies: pl.DataFrame) -> str:
     draws = int(replies["draws"].sum())
     if not draws:
         return "No draw was made."
-    shares = {kind: percent(int(replies[kind].sum()) / draws) for kind in REPLY_KINDS}
-    told = [f"{shares[kind]} {words}" for kind, words in REPLY_WORDS.items() if kind != "program"]
-    return (
-        f"Of {quantity(draws, 'reply', 'replies')} {shares['program']} are programs that parse;"
-        f" {listing(told)}."
-    )
+    shares = {kind: int(replies[kind].sum()) / draws for kind in REPLY_KINDS}
+    told = [
+        f"{percent(shares[kind])} {'hold ' if kind != 'program' else 'are '}{words}"
+        for kind, words in REPLY_WORDS.items()
+        if shares[kind] or kind == "program"
+    ]
+    return f"Of {quantity(draws, 'reply', 'replies')} {listing(told)}."
 
 
 def describe_without_code(replies: pl.DataFrame, names: Names) -> str:
@@ -334,21 +317,24 @@ def describe_features(means: pl.DataFrame, names: Names, what: str) -> str:
     compared = [each for each in compare_features(means) if not each.feature.startswith("topic-")]
     if not compared:
         return f"No feature of {what} could be tested."
-    some, holm = (
-        sum(each.low[column] is not None and each.low[column] < SIGNIFICANCE for each in compared)
-        for column in ("p_value", "p_holm")
-    )
+    differing = [each for each in compared if (each.p_value or 0.0) < SIGNIFICANCE]
+    if not differing:
+        return (
+            f"None of {quantity(len(compared), 'feature')} of {what} differs between personas with"
+            " p < .05."
+        )
     told = [
         f"{name_feature(each.feature)} (most {name_level(each.high['persona'], names)}"
         f" {show_value(each.feature, each.high['mean'])}, least"
         f" {name_level(each.low['persona'], names)}"
         f" {show_value(each.feature, each.low['mean'])}; {show_p(each.low)})"
-        for each in compared[:_FEATURES_TOLD]
+        for each in differing[:_FEATURES_TOLD]
     ]
+    holm = sum((each.low["p_holm"] or 0.0) < SIGNIFICANCE for each in differing)
     return (
-        f"Of {quantity(len(compared), 'feature')} of {what} {some:,} differ"
-        f"{'s' if some == 1 else ''} between personas with p < .05, {holm:,} after Holm. First"
-        f" {listing(told)}."
+        f"Of {quantity(len(compared), 'feature')} of {what} {len(differing):,}"
+        f" {'differs' if len(differing) == 1 else 'differ'} between personas with p < .05, {holm:,}"
+        f" after Holm: {listing(told)}{' first' if len(differing) > _FEATURES_TOLD else ''}."
     )
 
 
@@ -409,24 +395,28 @@ def describe_leakage(leakage: pl.DataFrame, setting: Setting) -> list[str]:
             f" {_count_significant(above, 'p_holm'):,}."
         )
     here = leakage.filter(at_setting(setting))
-    for row in here.head(2 * _MODELS_TOLD).iter_rows(named=True):
+    for part in here.partition_by("model", maintain_order=True)[:_MODELS_TOLD]:
+        sentences.append(_describe_guesses(part))
+    return sentences
+
+
+def _describe_guesses(rows: pl.DataFrame) -> str:
+    """Say how often the persona is guessed from one model's programs, by each view of them."""
+    told = []
+    for row in rows.iter_rows(named=True):
         seen = _SEEN.get(row["features"], row["features"])
         if row["accuracy"] is None:
-            sentences.append(f"{row['model']}, by {seen}: {row['reason'] or 'no number'}.")
+            told.append(f"not guessed by {seen}: {row['reason'] or 'no number'}")
             continue
-        permuted = ""
-        if row["permuted"] is not None and row["permuted_high"] is not None:
-            permuted = (
-                f", personas permuted {percent(round(row['permuted'], 4))}, up to"
-                f" {percent(round(row['permuted_high'], 4))} in 95% of permutations"
-            )
-        sentences.append(
-            f"{row['model']}: who asked is guessed from a program by {seen} in"
-            f" {percent(round(row['accuracy'], 4))} of cases (balanced accuracy; by chance"
-            f" {percent(round(row['chance'], 4))}{permuted}), {show_p(row)}; each"
-            f" {row['folds']} was held out in turn."
-        )
-    return sentences
+        high = row["permuted_high"]
+        most = "" if high is None else f"; permuted at most {percent(round(high, 4))} in 95%"
+        told.append(f"{percent(round(row['accuracy'], 4))} by {seen} ({show_p(row)}{most})")
+    first = rows.row(0, named=True)
+    return (
+        f"{first['model']}: who asked is guessed from a program, each {first['folds']} held out in"
+        f" turn, with a balanced accuracy of {listing(told)}; by chance it is"
+        f" {percent(round(first['chance'], 4))}."
+    )
 
 
 def describe_shared(entities: pl.DataFrame, names: Names) -> str:
@@ -567,12 +557,12 @@ _LEFT_REPLIES = {
 }
 
 _LEFT_WORDING = {
-    "prompts_cut": "prompts too long to be parsed whole",
-    "code_blocks_left_out": "blocks of code inside prompts, left out of their wording",
-    "long_runs_left_out": "long runs of characters inside prompts, left out of their wording",
-    "long_sentences_parted": "sentences too long to be parsed whole, parted",
-    "prompts_without_words": "prompts without a word to analyse",
-    "prompts_without_topics": "prompts without a word for topics",
+    "prompts_cut": ("prompt", "too long to be parsed whole"),
+    "code_blocks_left_out": ("block", "of code inside prompts, left out of their wording"),
+    "long_runs_left_out": ("run", "of characters inside prompts, left out of their wording"),
+    "long_sentences_parted": ("sentence", "too long to be parsed whole, parted"),
+    "prompts_without_words": ("prompt", "without a word to analyse"),
+    "prompts_without_topics": ("prompt", "without a word for topics"),
 }
 
 
@@ -599,9 +589,9 @@ def describe_left_out(tables: Mapping[str, pl.DataFrame], wording: Mapping[str, 
             f"{quantity(large, 'program')} whose tree is too large, left out of the tree"
             " similarities"
         )
-    for key, words in _LEFT_WORDING.items():
+    for key, (noun, words) in _LEFT_WORDING.items():
         if wording.get(key):
-            told.append(f"{wording[key]:,} {words}")
+            told.append(f"{quantity(int(wording[key]), noun)} {words}")
     return told
 
 

@@ -1,0 +1,544 @@
+"""Tables, sentences, alarms and excerpts of studies of personas, against counts by hand."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from llm_variability.report import persona_alarms as alarms
+from llm_variability.report import persona_excerpts as excerpts
+from llm_variability.report import persona_statements as statements
+from llm_variability.report.comparisons import at_setting
+from llm_variability.report.persona_names import name_personas
+from llm_variability.report.persona_rows import tabulate_confusions, tabulate_means, tabulate_topics
+from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
+from llm_variability.report.persona_tables import (
+    collect_persona_tables,
+    count_replies,
+    count_rewritings,
+    list_askers,
+)
+from llm_variability.report.summaries import read_tables, write_tables
+from llm_variability.tables_personas import ENTITIES, FEATURES, REWRITINGS
+
+inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("persona_inputs.py"))))
+AT_ONE = ("1.0", "1.0")
+PROMPTS = 2 * 4 * 3 - 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    inputs.write_persona_results(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(folder) -> dict[str, pl.DataFrame]:
+    given = inputs.list_table_inputs(folder)
+    return collect_persona_tables(
+        **{name.replace("-", "_"): [Path(each) for each in paths] for name, paths in given.items()}
+    )
+
+
+@pytest.fixture(scope="module")
+def names(tables) -> dict[str, str]:
+    return name_personas(tables["persona_prompts"])
+
+
+def rewriting(**given) -> dict:
+    row = {"task": "t", "persona": "teacher-male", "role": "teacher", "gender": "male"}
+    row |= {"set": "s", "language": "python", "iteration": 0, "attempt": 0, "seed": 1}
+    return row | {"status": "ok", "text": "x", "flags": "", "used": False, "sampled": False} | given
+
+
+def test_tables_come_back_from_csv_as_they_were(tables, tmp_path):
+    write_tables(tables, tmp_path)
+    back = read_tables(sorted(tmp_path.glob("*.csv")), PERSONA_SCHEMAS)
+    assert back.keys() == tables.keys() == PERSONA_SCHEMAS.keys()
+    for name, table in tables.items():
+        assert table.height, name
+        assert_frame_equal(back[name], table)
+
+
+def test_attempts_are_counted_by_task_persona_and_flag():
+    rows = [
+        rewriting(flags="meta cut"),
+        rewriting(attempt=1, flags="repeated", used=True, sampled=True),
+        rewriting(iteration=1, flags="shared refusal"),
+    ]
+    counted = count_rewritings(inputs.make_frame(REWRITINGS, rows), {"iterations": 3})
+    (row,) = counted.to_dicts()
+    assert (row["asked"], row["attempts"], row["used"], row["missing"]) == (3, 3, 1, 2)
+    assert (row["flag_meta"], row["flag_cut"], row["flag_refusal"], row["flag_answer"]) == (
+        1,
+        1,
+        1,
+        0,
+    )
+    assert (row["used_repeated"], row["used_shared"], row["flag_shared"]) == (1, 0, 1)
+    assert row["sampled"] == 1
+
+
+def test_a_persona_that_gave_no_row_is_counted_as_missing_all():
+    frame = inputs.make_frame(REWRITINGS, [rewriting(used=True)])
+    made_by = {"iterations": 2, "personas": {"teacher-male": {}, "clerk-male": {}}, "tasks": {}}
+    counted = count_rewritings(frame, made_by).select("persona", "attempts", "missing")
+    assert counted.rows() == [("teacher-male", 1, 1), ("clerk-male", 0, 2)]
+    assert list_askers(frame.clear(), {}).height == 0
+
+
+def test_every_attempt_of_the_study_is_in_one_row(folder, tables):
+    rewritings = pl.read_parquet(folder / "rewritings/personas.parquet")
+    prompts = tables["persona_prompts"]
+    assert prompts["attempts"].sum() == rewritings.height
+    assert prompts["used"].sum() == PROMPTS and prompts["missing"].sum() == 1
+    assert prompts.height == 2 * 4
+
+
+def test_replies_are_counted_by_kind_with_prompts_that_have_no_program():
+    row = {"temperature": "0", "persona": "p", "reply_words": 1, "tags": ""}
+    rows = [
+        row | {"prompt_id": "a", "replicate": 0, "reply": "program", "reply_lines": 8, "lines": 6},
+        row | {"prompt_id": "a", "replicate": 1, "reply": "none", "reply_lines": 0},
+        row | {"prompt_id": "b", "replicate": 0, "reply": "other_code", "reply_lines": 4},
+        row | {"prompt_id": "b", "replicate": 1, "reply": "none", "reply_lines": 0},
+    ]
+    (told,) = count_replies(inputs.make_frame(FEATURES, rows, "persona")).to_dicts()
+    assert (told["prompts"], told["prompts_without_program"], told["draws"]) == (2, 1, 4)
+    assert (told["program"], told["other_code"], told["none"], told["invalid"]) == (1, 1, 2, 0)
+    assert (told["none_share"], told["mean_reply_lines"], told["mean_lines"]) == (0.5, 3.0, 6.0)
+
+
+def test_replies_and_programs_of_a_persona_stand_in_one_row(tables):
+    replies = tables["persona_replies"]
+    assert replies.height == 2 * 2 * 4
+    assert replies["draws"].sum() == 2 * 2 * 2 * PROMPTS
+    # The teacher has two prompts for the bike shop; a second draw of each is words alone.
+    assert replies.filter(persona=inputs.TEACHER)["none"].to_list() == [2] * 4
+    assert replies["none"].sum() == 8
+    assert replies.filter(persona="astrophysicist-male")["too_large"].to_list() == [1] * 4
+
+
+def test_the_attempts_are_told_with_their_faults(tables):
+    told = statements.describe_attempts(tables["persona_prompts"], "persona-model")
+    # Four first attempts talked of the message; two for the missing prompt; one each that came.
+    assert told == (
+        "persona-model took each of 4 personas and put 2 tasks into that persona's words: 23 of 24"
+        " prompts in 29 attempts. Faults of attempts, which may have several: talking of the"
+        " rewriting 4, answering the task 1, refusing 1 and cut off 1."
+    )
+    clean = tables["persona_prompts"].with_columns(pl.selectors.starts_with("flag_") * 0)
+    assert statements.describe_attempts(clean, None).endswith("Nothing was wrong with any of them.")
+
+
+def test_replies_are_told_in_shares_that_add_up(tables):
+    told = statements.describe_replies(tables["persona_replies"])
+    assert told == "Of 184 replies 95.7% are programs that parse and 4.3% hold no code."
+    assert statements.describe_replies(tables["persona_replies"].clear()) == "No draw was made."
+
+
+def test_who_gets_no_code_is_told(tables, names):
+    told = statements.describe_without_code(tables["persona_replies"], names)
+    # 8 of the teacher's 5 prompts x 2 draws x 2 models x 2 settings.
+    assert told.startswith("No code at all, of replies by persona: english teacher 20%,")
+    none = tables["persona_replies"].with_columns(none=pl.lit(0, pl.Int64))
+    assert "Every reply holds code" in statements.describe_without_code(none, names)
+    assert statements.describe_without_code(none.clear(), names) == "There is no reply."
+
+
+def test_the_separation_is_counted_and_then_told_by_model(tables):
+    told = statements.describe_separation(tables["persona_separation"], "tsed", AT_ONE)
+    assert told[0] == (
+        "Code for different personas is less alike than code for the same in 4 of 4 models ×"
+        " settings (tsed); p < .05 in 2, after Holm in 2, prompts changing personas within tasks."
+    )
+    assert told[1] == (
+        "model-a: two prompts of the same persona 0.60, of different ones 0.50; one prompt 0.70;"
+        " difference 0.10 [0.05, 0.15], p = .001, after Holm .004."
+    )
+    assert told[2].startswith("model-b: ") and "p = .200, after Holm .800" in told[2]
+
+
+def test_a_separation_the_other_way_round_is_not_told_as_less_alike(tables):
+    reverse = tables["persona_separation"].with_columns(difference=-pl.col("difference"))
+    (told, *_) = statements.describe_separation(reverse, "tsed", AT_ONE)
+    assert "in 0 of 4" in told and "p < .05 in 0, after Holm in 0" in told
+    assert told.endswith("more alike with p < .05 in 2.")
+
+
+def test_a_separation_without_number_gives_its_reason(tables):
+    none = tables["persona_separation"].with_columns(
+        pl.lit(None, pl.Float64).alias("difference"),
+        pl.lit(None, pl.Float64).alias("p_value"),
+        reason=pl.lit("no two programs to compare"),
+    )
+    told = statements.describe_separation(none, "tsed", AT_ONE)
+    assert told == [f"{model}: no two programs to compare." for model in ("model-a", "model-b")]
+
+
+def test_roles_and_genders_have_sentences_of_their_own(tables):
+    rows = tables["persona_separation"].with_columns(
+        factor=pl.when(pl.col("model") == "model-a").then(pl.lit("gender")).otherwise("factor")
+    )
+    (first, second) = statements.describe_separation(rows, "tsed", AT_ONE, "gender")
+    assert first.startswith("Code for different genders is less alike")
+    assert second.startswith("model-a: two prompts of the same gender 0.60")
+
+
+def test_the_pair_with_the_largest_difference_is_furthest(tables, names):
+    told = statements.describe_furthest(tables["persona_separation"], "tsed", AT_ONE, names)
+    assert told[0] == "Furthest apart: english teacher and astrophysicist with 2 of 2 models."
+    # The last of six pairs has 0.02 x 6, p of 0.6 / 36.
+    assert "furthest apart english teacher and astrophysicist (difference 0.12" in told[1]
+    assert "p = .017" in told[1]
+    assert told[1].endswith("nearest junior engineer and principal engineer (0.02).")
+    assert statements.describe_furthest(tables["persona_separation"], "no", AT_ONE, names) == []
+
+
+def test_features_that_differ_are_told_with_the_personas_at_their_ends(tables, names):
+    (first, second) = statements.describe_code_features(tables["persona_means"], AT_ONE, names)
+    assert first.startswith("model-a: of ") and second.startswith("model-b: of ")
+    assert " 2 differ between personas with p < .05, 2 after Holm: " in first
+    # A spread of 10 standard errors before one of 6, at the same p.
+    told = "calls of input (most english teacher 12.0, least junior engineer 2.00; p = .001"
+    assert told in first and first.index("calls of input") < first.index("classes (most")
+    assert "least english teacher 0.00" in first
+
+
+def test_features_none_of_which_differs_are_told_so(tables, names):
+    even = tables["persona_means"].with_columns(p_value=pl.lit(0.3))
+    (first, _) = statements.describe_code_features(even, AT_ONE, names)
+    assert first.startswith("model-a: none of ") and first.endswith("with p < .05.")
+    told = statements.describe_features(even.clear(), names, "code")
+    assert told == "No feature of code could be tested."
+
+
+def test_the_amount_of_code_is_told_as_a_ratio(tables):
+    told = statements.describe_amount(tables["persona_means"], AT_ONE)
+    assert told.endswith(
+        "model-b 60.0 and model-a 20.0; model-b writes 3.0 times as much as model-a."
+    )
+    one = tables["persona_means"].filter(model="model-a")
+    assert "times" not in statements.describe_amount(one, AT_ONE)
+    assert "is not known" in statements.describe_amount(one.clear(), AT_ONE)
+
+
+def test_guesses_are_told_with_chance_and_permutations(tables):
+    told = statements.describe_leakage(tables["persona_leakage"], AT_ONE)
+    assert "in 8 of 8 models × settings × views: p < .05 in 4, after Holm in 4." in told[0]
+    assert told[1] == (
+        "model-a: who asked is guessed from a program, each task held out in turn, with a balanced"
+        " accuracy of 50% by features of its syntax (p = .005, after Holm .040; permuted at most"
+        " 37.5% in 95%) and 50% by its words (p = .005, after Holm .040; permuted at most 37.5% in"
+        " 95%); by chance it is 25%."
+    )
+    none = tables["persona_leakage"].with_columns(
+        pl.lit(None, pl.Float64).alias("accuracy"), reason=pl.lit("too few programs")
+    )
+    told = statements.describe_leakage(none, AT_ONE)
+    assert len(told) == 2 and "not guessed by its words: too few programs" in told[0]
+
+
+def test_personas_that_share_most_entities_are_told(tables, names):
+    told = statements.describe_shared(tables["persona_entities"], names)
+    assert told.startswith(
+        "Most entities in common: english teacher and astrophysicist (12 of 40, 30%); fewest junior"
+        " engineer and principal engineer (2 of 40, 5%)."
+    )
+    # p = .01 to .06, six tests.
+    assert told.endswith("in 4 of 6 pairs of personas, after Holm in 0.")
+    assert "No two personas" in statements.describe_shared(tables["persona_entities"].clear(), {})
+
+
+def test_the_published_variant_is_parted_into_what_it_mixes(tables):
+    (first, _) = statements.describe_published(tables["persona_separation"], "tsed", AT_ONE)
+    # 0.7 - 0.5 is 0.1 between prompts of one persona and 0.1 between personas.
+    assert "a gap of 0.20; with every iteration 0.10 lies between prompts of the same" in first
+    assert first.endswith("persona already, and 0.10 between personas.")
+
+
+def test_dialogues_are_told_with_their_change(tables):
+    (first, _) = statements.describe_dialogues(tables["persona_dialogues"], "tsed", AT_ONE)
+    assert first == (
+        "model-a: asked back in 23 of 46 dialogues, 0.50 exchanges each on average; programs after"
+        " it are alike to those without by 0.40, those without among themselves by 0.70: change"
+        " 0.30 [0.20, 0.40]."
+    )
+
+
+def test_what_is_left_out_is_counted(tables):
+    told = statements.describe_left_out(tables, {"prompts_cut": 1, "long_sentences_parted": 0})
+    assert told == [
+        "1 prompt that no attempt could be used for",
+        "6 attempts that no prompt was made of, by their flags",
+        "8 replies without code, not compared",
+        "4 programs whose tree is too large, left out of the tree similarities",
+        "1 prompt too long to be parsed whole",
+    ]
+
+
+def test_numbers_that_are_missing_are_counted_by_their_reason(tables):
+    told = statements.count_missing(tables)
+    # One feature of two models, two settings, four personas; the sampled variant is meant to lack.
+    assert told == [("means of features", "no task in which every persona has", 16)]
+
+
+@given(st.floats(-1, 1), st.sampled_from(["tests", "topic-1", "lines", "questions"]))
+def test_a_value_is_written_with_its_sign_and_a_share_in_percent(value, feature):
+    told = statements.show_value(feature, value)
+    assert told.startswith("−") <= (value < 0)
+    assert told.endswith("%") == (feature != "lines")
+    number = float(told.strip("−<>%")) / (100 if feature != "lines" else 1)
+    assert math.isclose(number, abs(value), abs_tol=0.0101)
+
+
+def test_missing_prompts_raise_an_alarm_that_names_the_persona(tables, names):
+    (told,) = alarms.describe_missing_prompts(tables["persona_prompts"], names)
+    assert told == "fewer prompts than asked for of english teacher for brief/bike-shop (2 of 3)."
+    none = tables["persona_prompts"].with_columns(
+        pl.lit(0, pl.Int64).alias("used"), pl.col("asked").alias("missing")
+    )
+    (told,) = alarms.describe_missing_prompts(none, names)
+    assert told.startswith("no usable prompt of junior engineer for brief/calculator,")
+    assert "and 2 more: nothing is known" in told  # six of eight are named
+    whole = tables["persona_prompts"].filter(missing=0)
+    assert list(alarms.describe_missing_prompts(whole, names)) == []
+
+
+def unusable(attempts: int, used: int, refused: int) -> pl.DataFrame:
+    row = {"task": "t", "persona": "p", "attempts": attempts, "used": used, "missing": 0}
+    return pl.DataFrame([row | {"flag_refusal": refused}])
+
+
+def test_more_than_half_of_the_attempts_unusable_raises_an_alarm():
+    assert list(alarms.describe_unusable(unusable(10, 5, 0), {}, "m")) == []
+    (told,) = alarms.describe_unusable(unusable(11, 5, 0), {}, "m")
+    assert told.startswith("m: more than 50% of the attempts at prompts could not be used (6 of 11")
+    assert list(alarms.describe_unusable(unusable(0, 0, 0), {}, "m")) == []
+
+
+def test_a_model_that_refuses_raises_an_alarm():
+    assert list(alarms.describe_unusable(unusable(20, 19, 1), {}, None)) == []
+    (told,) = alarms.describe_unusable(unusable(20, 18, 2), {}, None)
+    assert "refuses to take a persona or speaks as a model in 2 of 20 attempts (10%" in told
+
+
+def test_prompts_in_the_same_words_raise_an_alarm(tables):
+    (told,) = alarms.describe_same_words(tables["persona_prompts"])
+    assert told.startswith("3 prompts in the same words as an earlier one of the same persona")
+    shared = tables["persona_prompts"].with_columns(
+        used_repeated=pl.lit(0), used_shared=pl.lit(0) + (pl.col("task") == inputs.TASKS[0])
+    )
+    (told,) = alarms.describe_same_words(shared)
+    assert told.startswith("4 prompts in the same words as one of another persona")
+
+
+@pytest.mark.parametrize(
+    ("used", "ways"),
+    [
+        # Two personas of two prompts: 4! / (2! 2!) / 2! labellings, names not told apart.
+        ([2, 2], 3),
+        ([5, 5], 126),
+        # Four of two: 8! / 2!^4 / 4!.
+        ([2, 2, 2, 2], 105),
+        # Of two sizes: 5! / (3! 2!).
+        ([3, 2], 10),
+    ],
+)
+def test_the_ways_to_deal_prompts_are_those_of_the_closed_form(used, ways):
+    prompts = pl.DataFrame({"task": ["t"] * len(used), "used": used})
+    assert alarms.count_dealings(prompts) == ways
+    twice = pl.concat([prompts, prompts.with_columns(task=pl.lit("u"))])
+    assert alarms.count_dealings(twice) == ways**2
+
+
+def few(used: int, tasks: int) -> pl.DataFrame:
+    rows = [
+        {"task": f"t{task}", "persona": persona, "used": used}
+        for task in range(tasks)
+        for persona in ("p", "q")
+    ]
+    return pl.DataFrame(rows)
+
+
+def test_few_prompts_raise_an_alarm_with_the_smallest_possible_p():
+    (told, one_task) = alarms.describe_few_prompts(few(2, 1), {})
+    assert "fewer than 5 prompts of a persona for a task in 2 of 2 tasks × personas" in told
+    assert told.endswith(
+        "in 3 ways only: the smallest possible p of all personas together is .333."
+    )
+    assert one_task.startswith("one task:")
+    (told,) = alarms.describe_few_prompts(few(4, 3), {})
+    assert "smallest possible p" not in told  # 35 ** 3 ways
+    assert list(alarms.describe_few_prompts(few(5, 2), {})) == []
+
+
+def test_fewer_than_half_of_the_replies_programs_raises_an_alarm(tables, names):
+    replies = tables["persona_replies"]
+    assert list(alarms.describe_failing_replies(replies, names)) == []
+    half = replies.with_columns(program_share=pl.lit(0.5))
+    assert list(alarms.describe_failing_replies(half, names)) == []
+    is_worst = (pl.col("persona") == inputs.TEACHER) & (pl.col("temperature") == "0")
+    failing = replies.with_columns(
+        program_share=pl.when(is_worst & (pl.col("model") == "model-b")).then(0.4).otherwise(0.9)
+    )
+    (told,) = alarms.describe_failing_replies(failing, names)
+    assert told.startswith("model-b: fewer than 50% of the replies are programs in 1 of 8 settings")
+    assert "fewest for english teacher in T0 (40%; most others: no code)" in told
+
+
+def test_a_classifier_that_knows_the_task_raises_an_alarm(tables):
+    leakage = tables["persona_leakage"]
+    assert list(alarms.describe_folds(leakage)) == []
+    (told,) = alarms.describe_folds(leakage.with_columns(folds=pl.lit("iteration")))
+    assert "iterations held out and not tasks" in told
+
+
+def test_all_alarms_of_the_study_are_gathered(tables, names):
+    told = "\n".join(alarms.describe_persona_alarms(tables, names, "persona-model"))
+    assert len(told.splitlines()) == 3
+    assert "fewer prompts than asked for" in told and "same words" in told and "rough" in told
+
+
+def test_entities_are_distinctive_by_the_share_of_prompts():
+    rows = [
+        {"entity": "page", "persona": "a", "sentences": 9, "prompts": 4},
+        {"entity": "page", "persona": "b", "sentences": 9, "prompts": 3},
+        {"entity": "mark", "persona": "a", "sentences": 2, "prompts": 2},
+        {"entity": "code", "persona": "a", "sentences": 1, "prompts": 1},
+        {"entity": "code", "persona": "b", "sentences": 4, "prompts": 4},
+    ]
+    counts = {"a": 4, "b": 5, "c": 5}
+    found = excerpts.find_distinctive(inputs.make_frame(ENTITIES, rows), counts, "a")
+    # page 1 - 0.3, mark 0.5 - 0; code 0.25 against 0.4.
+    assert [each.entity for each in found] == ["page", "mark"]
+    assert found[0].others == pytest.approx(0.3)
+    assert found[0].describe() == "page (100%; others 30%)"
+
+
+def test_features_far_from_the_median_of_the_others_are_outstanding(tables):
+    at_one = tables["persona_means"].filter(at_setting(AT_ONE), model="model-a")
+    found = excerpts.find_outstanding(at_one, inputs.TEACHER)
+    assert [each.feature for each in found] == ["inputs", "classes"]
+    assert found[0].distance == pytest.approx(10 / math.sqrt(4 / 3))
+    assert found[0].describe() == "calls of input 12.0 (others 2.00)"
+    # The teacher is far from all; that does not make the others far from each other.
+    assert excerpts.find_outstanding(at_one, "principal-engineer-male") == []
+
+
+def test_the_sentence_with_most_entities_is_taken_of_each_prompt():
+    texts = pl.DataFrame(
+        {
+            "task": ["t", "t", "u"],
+            "iteration": ["0", "1", "0"],
+            "text": [
+                "Hello there. I press buttons on a page! Thanks.",
+                "Nothing of it.",
+                "One button.",
+            ],
+        }
+    )
+    words = [excerpts.Distinctive("page", 1, 0), excerpts.Distinctive("button", 1, 0)]
+    found = excerpts.excerpt_entities(texts, words)
+    assert [(each.text, each.where) for each in found] == [
+        ("I press buttons on a page!", "t, iteration 0"),
+        ("One button.", "u, iteration 0"),
+    ]
+    assert excerpts.excerpt_entities(texts, []) == []
+
+
+def test_a_question_is_taken_where_questions_are_what_differs():
+    texts = pl.DataFrame(
+        {"task": ["t"], "iteration": ["0"], "text": ["I am new.\nCan you help? Thanks."]}
+    )
+    style = pl.DataFrame(
+        {"task": ["t"], "iteration": ["0"], "feature": ["questions"], "value": [0.3]}
+    )
+    more = excerpts.Outstanding("questions", 0.3, 0.0, 5.0)
+    (found,) = excerpts.excerpt_style(texts, style, [more])
+    assert found.text == "Can you help?"
+    fewer = excerpts.Outstanding("questions", 0.0, 0.3, -5.0)
+    (found,) = excerpts.excerpt_style(texts, style, [fewer])
+    assert found.text == "I am new."
+
+
+def test_words_of_a_category_are_found_in_a_sentence():
+    sign = excerpts.find_sentence_sign("user_interaction", more=True)
+    assert sign is not None and sign.search("I see buttons")
+    less = excerpts.find_sentence_sign("inputs_outputs_less_user_interaction", more=False)
+    assert less is not None and less.pattern == sign.pattern
+    assert excerpts.find_sentence_sign("words", more=True) is None
+    assert excerpts.find_sentence_sign("hedges", more=False) is None
+
+
+CODE = """import flask
+
+class Till:
+    def add(self, a: int) -> int:
+        return a
+till = Till()
+"""
+FIRST_FOUR = "import flask\nclass Till:\n    def add(self, a: int) -> int:\n        return a"
+
+
+@pytest.mark.parametrize(
+    ("feature", "more", "lines"),
+    [
+        ("classes", True, "class Till:"),
+        ("web_framework", True, "import flask"),
+        ("type_hints", True, "def add(self, a: int) -> int:"),
+        ("inputs", True, FIRST_FOUR),
+        ("classes", False, FIRST_FOUR),
+    ],
+)
+def test_the_lines_that_show_a_feature_are_taken(feature, more, lines):
+    assert excerpts.excerpt_lines(CODE, feature, more) == lines
+
+
+@given(st.text(max_size=600), st.integers(1, 250))
+def test_an_excerpt_has_no_invisible_character_and_a_bounded_length(text, characters):
+    shown = excerpts.cut(text, characters)
+    assert not set(shown) & {"\x00", "\u202e", "\u2067", "\x7f"}
+    assert len(shown) <= 8 * characters + 2
+
+
+def test_topics_have_a_row_each_with_words_and_weights(tables, names):
+    grid = tabulate_topics(tables["persona_topics"], tables["persona_means"], names, "holm")
+    assert [row[0].text for row in grid.rows] == ["topic 1", "topic 2"]
+    assert [row[1].text for row in grid.rows] == [
+        "class, test, input, return, error",
+        "page, button, see, mark",
+    ]
+    assert [cell.text for cell in grid.rows[1][2:6]] == ["20%", "20%", "80%", "20%"]
+
+
+def test_a_feature_without_a_mean_has_dashes_and_its_reason(tables, names):
+    at_one = tables["persona_means"].filter(at_setting(AT_ONE), model="model-a")
+    grid = tabulate_means(at_one, names, "unadjusted", "code", ["type_hints"])
+    (row,) = grid.rows
+    assert [cell.text for cell in row] == [
+        "type hints",
+        *["–"] * 5,
+        "no task in which every persona has",
+    ]
+
+
+def test_guesses_stand_in_the_row_of_who_asked(tables, names):
+    part = tables["persona_confusions"].filter(
+        at_setting(AT_ONE), model="model-a", features="syntax"
+    )
+    grid = tabulate_confusions(part, names)
+    assert [cell.text for cell in grid.rows[0]] == [
+        "junior engineer",
+        "6 (50%)",
+        *["2 (16.7%)"] * 3,
+    ]
