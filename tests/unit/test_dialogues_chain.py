@@ -365,3 +365,22 @@ def test_tables_of_two_models_are_not_tabulated_as_one(
             programs=study.path("p"),
         )
     assert "--draws: are of never, once; allowed: one model" in caplog.text
+
+
+def test_a_model_without_its_programs_is_told(
+    study: Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    study.talk("once")
+    study.path("programs/once").rename(study.path("programs/other"))
+    kept = study.read("programs/other", PROGRAMS)
+    told = {**read_metadata(study.path("programs/other")), "model": "other"}
+    write_table(kept, study.path("programs/once"), PROGRAMS, told)
+    with pytest.raises(SystemExit):
+        study.compare("once")
+    assert "--programs: has no table of model once; allowed: all models" in caplog.text
+    write_table(
+        kept, study.path("programs/once"), PROGRAMS, {**told, "model": "once", "extraction": {}}
+    )
+    with pytest.raises(SystemExit):
+        study.compare("once")
+    assert "programs were extracted otherwise than in" in caplog.text

@@ -104,25 +104,19 @@ def go_on(arguments: argparse.Namespace) -> None:
 
 
 def _end_setting(
-    paths: Sequence[Path], facts: dict[Path, dict[str, Any]], columns: list[str], exchanges: int
+    temperature: str, top_p: str | None, paths: list[Path], columns: list[str], exchanges: int
 ) -> pl.DataFrame:
-    """Say how the dialogues of one setting ended."""
-    first = facts[paths[0]]
+    """Say how a model's dialogues at one setting ended; paths: the draws of all turns."""
     ended = end_dialogues([read_table(path, DRAWS) for path in paths], columns, exchanges)
     counts = dict(ended["ended"].value_counts().rows())
-    cell = cell_name(first["temperature"], first["top_p"])
     told = ", ".join(f"{counts[ending]} {ending}" for ending in sorted(counts))
-    log.info("%s %s: %d dialogues: %s", first["model"], cell, len(ended), told)
-    return ended.with_columns(
-        temperature=pl.lit(first["temperature"]), top_p=pl.lit(first["top_p"], dtype=pl.String)
-    )
+    log.info("%s: %d dialogues: %s", cell_name(temperature, top_p), len(ended), told)
+    return ended.with_columns(temperature=pl.lit(temperature), top_p=pl.lit(top_p, dtype=pl.String))
 
 
 def tabulate(arguments: argparse.Namespace) -> None:
-    design, how = (
-        read_design(arguments.stimuli),
-        Extraction.model_validate_json(arguments.extraction),
-    )
+    design = read_design(arguments.stimuli)
+    how = Extraction.model_validate_json(arguments.extraction)
     facts = {path: read_metadata(path) for path in arguments.draws}
     cells: dict[tuple[str, str | None], list[Path]] = {}
     for path, fact in facts.items():
@@ -131,7 +125,8 @@ def tabulate(arguments: argparse.Namespace) -> None:
     if len(models) > 1:
         raise TableError(f"--draws: are of {', '.join(sorted(models))}; allowed: one model")
     ended = pl.concat(
-        _end_setting(paths, facts, design.columns, arguments.exchanges) for paths in cells.values()
+        _end_setting(*cell, paths, design.columns, arguments.exchanges)
+        for cell, paths in cells.items()
     )
     answers: dict[str, list[Any]] = {}
     for path in arguments.continued:
@@ -163,6 +158,20 @@ def _by_model(paths: Sequence[Path]) -> dict[str, Path]:
     return found
 
 
+def _read_arms(dialogues: Path, direct: Path | None, after: Path | None) -> pl.DataFrame:
+    """Read a model's programs without and after dialogues.
+
+    Raises TableError where either is missing, or they were extracted in two ways.
+    """
+    made_by = read_metadata(dialogues)
+    if direct is None or after is None:
+        option = "--after" if after is None else "--programs"
+        raise TableError(f"{option}: has no table of model {made_by['model']}; allowed: all models")
+    if made_by["extraction"] != read_metadata(direct)["extraction"]:
+        raise TableError(f"{dialogues}: programs were extracted otherwise than in {direct}")
+    return join_arms(read_table(direct, PROGRAMS), read_table(after, PROGRAMS))
+
+
 def compare(arguments: argparse.Namespace) -> None:
     keep_compiled(arguments.compiled)
     # Numba, which this imports, reads the variable then.
@@ -181,15 +190,8 @@ def compare(arguments: argparse.Namespace) -> None:
     direct, after = _by_model(arguments.programs), _by_model(arguments.after)
     tables, too_large = [], {}
     for model, path in _by_model(arguments.dialogues).items():
-        for given_tables, option in ((direct, "--programs"), (after, "--after")):
-            if model not in given_tables:
-                raise TableError(f"{option}: has no table of model {model}; allowed: all models")
         made_by = read_metadata(path)
-        if made_by["extraction"] != read_metadata(direct[model])["extraction"]:
-            raise TableError(f"{path}: programs were extracted otherwise than in {direct[model]}")
-        programs = join_arms(
-            read_table(direct[model], PROGRAMS), read_table(after[model], PROGRAMS)
-        )
+        programs = _read_arms(path, direct.get(model), after.get(model))
         whole = programs["status"] == "ok"
         compared = (whole & (programs["nodes"] <= limit)).fill_null(False)
         too_large[model] = int((whole & ~compared).sum())

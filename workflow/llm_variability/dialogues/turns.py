@@ -64,10 +64,7 @@ def _schema(design: Design, turn: int) -> dict[str, Any]:
 
 
 def invite_questions(stimuli: pl.DataFrame) -> pl.DataFrame:
-    """Put the invitation behind each prompt: the stimuli table of turn 0, less a history.
-
-    stimuli: of the study.
-    """
+    """Put the invitation behind each prompt of the study: the stimuli table of turn 0."""
     rows = stimuli.with_columns(
         pl.format("{}\n\n{}", "prompt", pl.lit(INVITATION)).alias("prompt"),
         pl.col("prompt_id").alias("opening"),
