@@ -82,6 +82,10 @@ REPLIES = {
     "remarks alone": (fenced("# to do"), "none"),
     "words": ("I would open Excel and select a range from the sheet.", "none"),
     "words that SQL has": ("Select one from the list;\ncreate table layouts;", "none"),
+    "words that begin as code does": (
+        "let x be one.\npublic opinion differs\nCREATE TABLE is SQL.",
+        "none",
+    ),
     "words in angle brackets": ("Dear <name>,\n\n<your name>\n", "none"),
     "nothing": ("", "none"),
     "no text at all": (None, "none"),
@@ -470,7 +474,7 @@ TRUTHS: dict[str, tuple[list[str], list[str]]] = {
             "if __name__ == '__main__': f()",
             'if "__main__" == __name__:\n    f()',
             "if (__name__ == '__main__'): f()",
-            "if x: pass\nif __name__ == '''__main__''': f()",
+            "if x: pass\nif __name__ == '''__main__''': f()\nif y: pass",
         ],
         [
             "if __name__ != '__main__': f()",
@@ -760,7 +764,8 @@ def test_each_distinct_program_and_reply_is_read_once(monkeypatch: pytest.Monkey
 def test_draws_that_are_not_the_programs_are_refused_in_one_line() -> None:
     drawn = draws({"text": WHOLE}, {"text": "No."})
     programs = programs_of(drawn)
-    for other in (drawn.head(1), draws({"text": WHOLE}, {"text": "No."}, prompt="q")):
+    more = draws(*[{"text": WHOLE}] * 3)
+    for other in (drawn.head(1), draws({"text": WHOLE}, {"text": "No."}, prompt="q"), more):
         with pytest.raises(ConfigError, match="^draws: . draws and 2 programs, .* one run$"):
             tabulate_features(programs, other, DESIGN.columns)
 

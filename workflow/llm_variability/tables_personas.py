@@ -8,7 +8,7 @@ from llm_variability.table_contract import SETTING, STATUSES, Column, Table
 
 REPLY_KINDS = ("program", "invalid", "truncated", "other_code", "none")
 """What a reply holds: a program of the task's language that parses; code of that language that does
-not; code of it that was cut off; fenced code of other languages only; no code at all."""
+not; code of it that was cut off; code of other languages only; no code at all."""
 
 COMPARED_FACTORS = ("persona", "role", "gender")
 """What may be the same or not of two prompts of a task: the persona as a whole; its role whatever

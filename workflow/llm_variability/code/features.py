@@ -352,7 +352,8 @@ def read_program(code: str, language: str) -> dict[str, Any]:
 
 def _join_texts(programs: pl.DataFrame, draws: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """Put each draw's text beside its program."""
-    texts = draws.select(*key, "text", cut_off=pl.col("finish_reason") == "length")
+    cut_off = (pl.col("finish_reason") == "length").fill_null(False)
+    texts = draws.select(*key, "text", cut_off=cut_off)
     wanted = len(programs)
     joined = programs.join(texts, on=key, how="inner", nulls_equal=True, maintain_order="left")
     if len(joined) != wanted or len(texts) != wanted:
@@ -360,7 +361,7 @@ def _join_texts(programs: pl.DataFrame, draws: pl.DataFrame, key: Sequence[str])
             f"draws: {len(texts)} draws and {wanted} programs, of which {len(joined)} are the same;"
             " draws and programs are not of one run"
         )
-    return joined.with_columns(pl.col("cut_off").fill_null(False))
+    return joined
 
 
 def tabulate_features(
