@@ -968,8 +968,8 @@ def test_accuracy_stands_against_chance_and_against_permuted_personas(tables):
     (chance,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     assert chance.get_xdata()[0] == pytest.approx(1 / 4)
     boxes = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
-    assert boxes == pytest.approx(
-        [(row["permuted"], row["permuted_high"]) for row in tables.leakage.iter_rows(named=True)]
+    assert np.array(boxes) == pytest.approx(
+        tables.leakage.select("permuted", "permuted_high").to_numpy()
     )
     assert len(figure.axes) == 1 + len(MODELS) * 2
 
@@ -1003,7 +1003,7 @@ CASES = {
     },
     "three genders": {
         "genders": ("male", "female", "nonbinary"),
-        "models": ("gpt-4.1", "claude-3-haiku", "a-model-with-a-very-long-name-indeed-7b-instruct"),
+        "models": ("claude-3-haiku", "a-model-with-a-very-long-name-indeed-7b-instruct"),
     },
     "hostile names": {
         "roles": ("a" * 90, "$x_1$-of-<b>", "_role_", "english-teacher"),
@@ -1074,7 +1074,7 @@ def test_foreign_text_is_text_in_the_svg():
     tables = make_tables(**CASES["hostile names"])
     hostile = tables.entity_map.with_columns(
         entity=pl.when(pl.int_range(pl.len()) % 2 == 0)
-        .then(pl.lit("<script>$\\frac{1}{2}$\x00\u202e&"))
+        .then(pl.lit("\x00<script>$x_1$&\u202e"))
         .otherwise(pl.col("entity"))
     )
     for ending, figure in draw_all(replace(tables, entity_map=hostile)).items():
@@ -1087,10 +1087,13 @@ def test_foreign_text_is_text_in_the_svg():
 
 
 def test_a_figure_is_the_same_bytes_at_every_run():
+    small = CASES["two personas"]
     for first, second in zip(
-        draw_all(make_tables()).items(), draw_all(make_tables()).items(), strict=True
+        draw_all(make_tables(**small)).values(),
+        draw_all(make_tables(**small)).values(),
+        strict=True,
     ):
-        assert render_svg(first[1], "t") == render_svg(second[1], "t")
+        assert render_svg(first, "t") == render_svg(second, "t")
 
 
 # ------------------------------------------------------------------------------ command line
@@ -1120,7 +1123,7 @@ def write_all(tables: PersonaTables, folder: Path, study: str = "personas") -> l
 
 
 def test_the_command_writes_each_figure_in_three_formats(tmp_path):
-    tables = make_tables(models=("model-a",), measures=("tsed",), tasks=1)
+    tables = make_tables(**CASES["two personas"])
     main([*write_all(tables, tmp_path), "--stars", "holm"])
     found = {path.name for path in (tmp_path / "figures/personas").iterdir()}
     assert found == {
@@ -1133,7 +1136,7 @@ def test_the_command_writes_each_figure_in_three_formats(tmp_path):
 
 
 def test_measures_that_are_asked_for_have_figures_without_a_row(tmp_path):
-    tables = empty(make_tables(models=("model-a",), measures=("tsed",), tasks=1))
+    tables = empty(make_tables(**CASES["two personas"]))
     arguments = write_all(tables, tmp_path)
     at = arguments.index("--dialogue-changes")
     main([*arguments[:at], *arguments[at + 2 :], "--measures", "encoder-b"])
@@ -1142,9 +1145,10 @@ def test_measures_that_are_asked_for_have_figures_without_a_row(tmp_path):
     assert "persona-dialogue.svg" not in found
 
 
-def test_a_table_of_another_study_is_refused(tmp_path):
-    tables = make_tables(models=("model-a",), measures=("tsed",), tasks=1)
+def test_a_table_of_another_study_is_refused(tmp_path, caplog):
+    tables = make_tables(**CASES["two personas"])
     arguments = write_all(tables, tmp_path)
     write_table(tables.topics, tmp_path / "topics.parquet", TOPICS, {"study": "other"})
-    with pytest.raises(ValueError, match=r"topics\.parquet: is of study other; allowed: personas"):
+    with pytest.raises(SystemExit):
         main(arguments)
+    assert "topics.parquet: is of study other; allowed: personas" in caplog.text

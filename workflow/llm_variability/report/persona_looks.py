@@ -569,10 +569,13 @@ def draw_chart(
     told = [*told, *tell_arrows(panels)]
     names = [cut_name(row.name) for row in rows]
     places, groups, lines = place_rows(rows)
-    grouped = [cut_name(name, 40) for _, name in groups]
     left = max(find_room(names), 0.9)
     width = max(left + len(panels) * panel_width + (len(panels) - 1) * 0.3 + 0.3, least_width)
     panel_width = min(_WIDEST_PANEL, (width - left - 0.3 * len(panels)) / len(panels))
+    grouped = {
+        name: fit_text(cut_name(name, 64), left - _MARGIN + 0.75 * panel_width, FONT, bold=True)
+        for _, name in groups
+    }
     headings = set_headings(title, told, width)
     legend_lines = _break_legend([label for label, *_ in legend], width)
     top = headings.height + 0.22 + 0.2 * len(legend_lines)
@@ -602,7 +605,7 @@ def draw_chart(
         axes.set_yticks(places, names if at == 0 else [""] * len(names), fontsize=FONT)
         for place, name in groups:
             if name in panel.starred:
-                over = measure_text(cut_name(name, 40), FONT, True)[0] - (left - _MARGIN)
+                over = measure_text(*grouped[name], True)[0] - (left - _MARGIN)
                 axes.text(
                     max(0.06, (over + 0.08) / panel_width) if at == 0 else 0.06,
                     place + 0.1,
@@ -613,7 +616,8 @@ def draw_chart(
                     fontweight="bold",
                 )
         if at == 0:
-            for (place, _), shown in zip(groups, grouped, strict=True):
+            for place, name in groups:
+                shown, size = grouped[name]
                 axes.text(
                     -(left - _MARGIN) / panel_width,
                     place,
@@ -621,7 +625,7 @@ def draw_chart(
                     transform=axes.get_yaxis_transform(),
                     va="center",
                     fontweight="bold",
-                    fontsize=FONT,
+                    fontsize=size,
                 )
         axes.set_title(panel.title, fontsize=9.5, fontweight="bold", loc="left", pad=4)
         axes.set_xlabel(panel.label, fontsize=FONT)

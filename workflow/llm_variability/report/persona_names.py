@@ -99,4 +99,4 @@ def choose_persona_setting(rows: pl.DataFrame) -> tuple[str, str | None] | None:
 
 def _distance_from_default(setting: tuple[str, str | None]) -> tuple[bool, float, float, float]:
     temperature, top_p = float(setting[0]), float(setting[1] or 1)
-    return temperature == 0, abs(temperature - 1), temperature, -top_p
+    return temperature == 0, round(abs(temperature - 1), 9), temperature, -top_p
