@@ -169,6 +169,8 @@ def test_a_fence_that_names_nothing_counts_where_no_other_is_of_the_language() -
     listing = fenced("shop/\n  bikes.py", "")
     assert read(fenced("x = 1") + listing).lines == 1
     assert read(fenced("x = 1", "") + fenced("y = 2", "")).lines == 2
+    assert read(fenced(PAGE, "html") + fenced("x = 1", "")).lines == 6 + 1
+    assert read(fenced(PAGE, "html") + listing).lines == 6
 
 
 def test_bare_code_is_counted_with_the_words_around_it() -> None:
@@ -321,7 +323,7 @@ def f():
         else: break
     else:
         raise
-    if a: pass
+    if a: "no docstring"
     elif b: pass
     elif c: pass
     else: d = 1 if e else 2 if f else 3
