@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +78,15 @@ def _require_pairs_once(pairs: dict[str, pl.DataFrame]) -> None:
             )
 
 
-def _tell_smallest(frame: pl.DataFrame, permutations: int) -> Iterator[str]:
-    """Say where a family has so many tests that no adjusted p value by Holm can be below 5%."""
+def explain_family(frame: pl.DataFrame, permutations: int) -> str | None:
+    """Say that a family has too many tests for any adjusted p value by Holm to be below 5%."""
     largest = frame["family_size"].max()
-    if isinstance(largest, int) and largest > 0.05 * (permutations + 1):
-        yield (
-            f"{largest} tests in a family: with {permutations} permutations p_holm is not below"
-            f" 0.05 unless all labellings are tried; {20 * largest} permutations are enough"
-        )
+    if not isinstance(largest, int) or largest <= 0.05 * (permutations + 1):
+        return None
+    return (
+        f"{largest} tests in a family: with {permutations} permutations p_holm is never below"
+        f" 0.05; {20 * largest} permutations are enough"
+    )
 
 
 def separate(arguments: argparse.Namespace) -> None:
@@ -143,8 +144,9 @@ def separate(arguments: argparse.Namespace) -> None:
         missing = frame[number].null_count()
         log.info("%s: %d rows, %d without %s", table.name, frame.height, missing, number)
         if "family_size" in frame.columns:
-            for line in _tell_smallest(frame, int(metadata["permutations"])):
-                log.info("%s: %s", table.name, line)
+            reason = explain_family(frame, int(metadata["permutations"]))
+            if reason:
+                log.info("%s: %s", table.name, reason)
         write_table(frame, path, table, metadata)
 
 
