@@ -523,6 +523,10 @@ def usable(here: Path) -> dict[str, Any]:
     values = copy.deepcopy(DEFAULT)
     values["models"] = {"m": {"path": "model"}}
     values["encoders"] = {"e": {"path": "encoder"}}
+    (here / "resources/tasks/brief.jsonl").write_bytes(
+        (HOME / "resources/tasks/brief.jsonl").read_bytes()
+    )
+    values["studies"]["personas"]["personas"]["model"] = "m"
     return values
 
 

@@ -90,12 +90,28 @@ def take_persona(seed: int, prompt: str) -> str:
     return f"I need {wish}. It should be about {' '.join(source.choices(words, k=12))}."
 
 
+INVITATION = "you may first ask me"
+LAST_CALL = "write the code now"
+ANSWERING = "The assistant asks you:"
+
+
+def talk(model: str, seed: int, prompt: str, temperature: float) -> str:
+    """Ask back now and then where that was offered, else write a program."""
+    if random.Random(seed).random() < 0.5:
+        return "Before I begin: how many numbers are there? And is zero allowed?"
+    return make_program(model, seed, prompt, temperature)
+
+
 def answer(model: str, seed: int, prompt: str, temperature: float) -> str:
     if "<request>" in prompt:
         return reword(seed, prompt)
     if REWRITING in prompt:
         return take_persona(seed, prompt)
-    if "Python" in prompt:
+    if ANSWERING in prompt:
+        return f"There are {seed % 90} of them, and {make_text(seed, prompt, temperature)}."
+    if INVITATION in prompt:
+        return talk(model, seed, prompt, temperature)
+    if "Python" in prompt or LAST_CALL in prompt:
         return make_program(model, seed, prompt, temperature)
     return make_text(seed, prompt, temperature)
 

@@ -148,6 +148,35 @@ def test_an_iteration_more_keeps_the_prompts_that_are_there(
     assert len(server.requests()) - asked < first_round.height
 
 
+def test_models_that_may_ask_back_are_answered_and_then_write_code(
+    tmp_path: Path, server: FakeServer
+) -> None:
+    workspace = Workspace(tmp_path)
+    configure(
+        workspace,
+        server,
+        "first",
+        "second",
+        tasks={"brief": ["calculator"]},
+        dialogue={"exchanges": 1, "max_new_tokens": 60},
+        draws=2,
+    )
+    workspace.run()
+    asked = 0
+    for model in ("first", "second"):
+        dialogues = read(workspace, f"dialogues/personas/{model}/dialogues.parquet")
+        assert dialogues.height == 2 * read(workspace, "stimuli/personas.parquet").height
+        assert set(dialogues["exchanges"]) == {0, 1}
+        assert set(dialogues["ended"]) <= {"code", "words"}
+        asked += dialogues["exchanges"].sum()
+    changes = read(workspace, "dialogues/personas/changes.parquet").filter(
+        pl.col("measure") == "tsed", pl.col("persona").is_null()
+    )
+    assert changes["asked"].sum() == asked
+    assert (workspace.folder / "results/figures/personas/persona-dialogue.svg").exists()
+    assert not workspace.planned_jobs()
+
+
 def test_a_refusing_model_is_told_and_counted_and_ends_nothing(
     tmp_path: Path, server: FakeServer
 ) -> None:

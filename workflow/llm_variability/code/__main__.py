@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from llm_variability.code.averages import average_pairs
+from llm_variability.code.compiling import keep_compiled
 from llm_variability.code.features import tabulate_features
 from llm_variability.code.languages import find_language
 from llm_variability.code.pairs import choose_floor_tasks, list_pairs, tabulate_pairs
@@ -152,18 +152,8 @@ class _ComparedPrompts(_Compared):
         write_table(pl.concat(self._pairs), self._arguments.pairs, PROGRAM_PAIRS, told)
 
 
-def _keep_compiled(folder: Path) -> None:
-    """Let Numba keep what it compiles beside the package or, where that is read-only, in a folder.
-
-    Otherwise each job would compile anew, or end where its home folder is read-only too.
-    """
-    beside = Path(__file__).parent
-    if not os.access(beside, os.W_OK):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(folder.resolve()))
-
-
 def tsed(arguments: argparse.Namespace) -> None:
-    _keep_compiled(arguments.compiled)
+    keep_compiled(arguments.compiled)
     # Numba, which this imports, reads the variable then.
     from llm_variability.code.tree_scores import find_variant, is_symmetric, score_trees
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from llm_variability.code.__main__ import _keep_compiled as keep_compiled
+from llm_variability.code.compiling import keep_compiled
 from llm_variability.code.programs import read_programs
 from llm_variability.config import cell_name
 from llm_variability.config_code import EditCosts, Extraction
