@@ -228,6 +228,19 @@ def test_syntax_is_scaled_as_by_scikit_learn_on_the_training_programs() -> None:
     assert n_features == len(SYNTAX_COLUMNS) - 1  # classes do not vary
 
 
+def test_a_feature_that_some_language_lacks_is_not_seen() -> None:
+    asked = make_asked()
+    train = asked.folds != 1
+    means = average_with(asked, train)
+    features = make_features(24).with_columns(classes=pl.lit(3, dtype=pl.Int32))
+    lacking = features.with_columns(
+        classes=pl.when(pl.int_range(24) > 0).then(pl.int_range(24).cast(pl.Int32))
+    )
+    seen, lacked = (view_syntax(each)(train, means) for each in (features, lacking))
+    assert lacked[0] == pytest.approx(seen[0])  # classes do not vary, or are not there
+    assert lacked[1] == seen[1]
+
+
 def test_tasks_are_centred_each_on_its_own_programs() -> None:
     asked = make_asked(tasks=3, by="task")
     matrix = np.random.default_rng(7).normal(size=(len(asked.folds), 2))
@@ -386,6 +399,6 @@ def test_tables_of_two_runs_are_refused() -> None:
         tabulate((features, programs.tail(-1), prompts))
     with pytest.raises(ValueError, match="prompt 0-0-0 is none of the study's"):
         tabulate((features, programs, prompts.tail(-1)))
-    empty = features.with_columns(loops=pl.lit(None, dtype=pl.Int32))
-    with pytest.raises(ValueError, match="features: loops of a program is empty"):
+    empty = features.with_columns(lines=pl.lit(None, dtype=pl.Int32))
+    with pytest.raises(ValueError, match="features: lines of a program are empty"):
         tabulate((empty, programs, prompts))

@@ -133,18 +133,19 @@ def average_with(asked: Asked, train: NDArray[np.bool_]) -> Floats:
 
 
 def view_syntax(features: pl.DataFrame) -> View:
-    """See features of the syntax tree.
+    """See features of the syntax tree, those that every program has.
 
-    features: rows of a FEATURES table, of programs. Raises ValueError where one has no value.
+    features: rows of a FEATURES table, of programs; what is not read in the language of one is
+    empty there. Raises ValueError where a program has no lines.
     """
-    lacking = [name for name in SYNTAX_COLUMNS if features[name].null_count()]
-    if lacking:
-        raise ValueError(f"features: {lacking[0]} of a program is empty")
+    if features["lines"].null_count():
+        raise ValueError("features: lines of a program are empty")
     columns = [
         features[name].cast(pl.Float64).to_numpy()
         if FEATURES.columns[name].dtype == pl.Boolean
         else np.log1p(features[name].cast(pl.Float64).to_numpy())
         for name in SYNTAX_COLUMNS
+        if not features[name].null_count()
     ]
     matrix = np.column_stack(columns)
 
