@@ -155,7 +155,7 @@ def _arrange_examples(
 ) -> list[Context]:
     """Write each persona's sampled prompt for the first task, and its first program by model."""
     first = stimuli["task"].first()
-    sampled = stimuli.filter(pl.col("task") == first, pl.col("sampled") == "yes")
+    sampled = stimuli.filter(pl.col("task").eq_missing(pl.lit(first, pl.String)), sampled="yes")
     arranged = []
     for model in models:
         if model not in files.programs:
