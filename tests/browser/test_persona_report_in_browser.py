@@ -1,4 +1,4 @@
-"""The page of a study of personas in a real browser; its prompts, programs and replies are hostile."""
+"""The page of a study of personas in a browser; its prompts, programs and replies are hostile."""
 
 from __future__ import annotations
 
