@@ -204,6 +204,23 @@ def test_the_pair_with_the_largest_difference_is_furthest(tables, names):
     assert statements.describe_furthest(tables["persona_separation"], "no", AT_ONE, names) == []
 
 
+def test_nobody_is_furthest_apart_where_no_difference_is_above_0(tables, names):
+    alike = tables["persona_separation"].with_columns(difference=-pl.col("difference"))
+    told = statements.describe_furthest(alike, "tsed", AT_ONE, names)
+    assert len(told) == 2
+    assert told[0] == (
+        "model-a: no two personas' code is less alike than that of each by itself (largest"
+        " difference −0.02, junior engineer and principal engineer)."
+    )
+
+
+def test_tree_similarities_come_before_encoders():
+    measures = ["all-MiniLM-L6-v2", "tsed-published", "tsed", "all-MiniLM-L6-v2"]
+    ordered = statements.order_measures(measures)
+    assert ordered == ["tsed", "tsed-published", "all-MiniLM-L6-v2"]
+    assert statements.order_measures([]) == []
+
+
 def test_features_that_differ_are_told_with_the_personas_at_their_ends(tables, names):
     (first, second) = statements.describe_code_features(tables["persona_means"], AT_ONE, names)
     assert first.startswith("model-a: of ") and second.startswith("model-b: of ")
@@ -237,9 +254,9 @@ def test_guesses_are_told_with_chance_and_permutations(tables):
     assert "in 8 of 8 models × settings × views: p < .05 in 4, after Holm in 4." in told[0]
     assert told[1] == (
         "model-a: who asked is guessed from a program, each task held out in turn, with a balanced"
-        " accuracy of 50% by features of its syntax (p = .005, after Holm .040; permuted at most"
-        " 37.5% in 95%) and 50% by its words (p = .005, after Holm .040; permuted at most 37.5% in"
-        " 95%); by chance it is 25%."
+        " accuracy of 50% by features of its syntax (p = .005, after Holm .040; permuted 37.5% at"
+        " most in 95% of cases) and 50% by its words (p = .005, after Holm .040; permuted 37.5% at"
+        " most in 95% of cases); by chance, among 4 personas, it is 25%."
     )
     none = tables["persona_leakage"].with_columns(
         pl.lit(None, pl.Float64).alias("accuracy"), reason=pl.lit("too few programs")
@@ -414,13 +431,14 @@ def test_entities_are_distinctive_by_the_share_of_prompts():
         {"entity": "page", "persona": "a", "sentences": 9, "prompts": 4},
         {"entity": "page", "persona": "b", "sentences": 9, "prompts": 3},
         {"entity": "mark", "persona": "a", "sentences": 2, "prompts": 2},
+        {"entity": "term", "persona": "a", "sentences": 3, "prompts": 2},
         {"entity": "code", "persona": "a", "sentences": 1, "prompts": 1},
         {"entity": "code", "persona": "b", "sentences": 4, "prompts": 4},
     ]
     counts = {"a": 4, "b": 5, "c": 5}
     found = excerpts.find_distinctive(inputs.make_frame(ENTITIES, rows), counts, "a")
-    # page 1 - 0.3, mark 0.5 - 0; code 0.25 against 0.4.
-    assert [each.entity for each in found] == ["page", "mark"]
+    # page 1 - 0.3; term and mark 0.5 - 0, term in more sentences; code 0.25 against 0.4.
+    assert [each.entity for each in found] == ["page", "term", "mark"]
     assert found[0].others == pytest.approx(0.3)
     assert found[0].describe() == "page (100%; others 30%)"
 

@@ -128,8 +128,11 @@ def find_distinctive(
     """Find the entities that a persona has more often than the others, the most so first.
 
     entities: an ENTITIES table. prompts: of each persona. Entities are ordered by the share of the
-    persona's prompts that have them less the mean of the other personas' shares.
+    persona's prompts that have them less the mean of the other personas' shares; then by the
+    persona's sentences with them.
     """
+    own = entities.filter(pl.col("persona") == persona)
+    sentences = dict(own.select("entity", "sentences").iter_rows())
     shares = {
         (entity, who): count / prompts[who]
         for entity, who, count in entities.select("entity", "persona", "prompts").iter_rows()
@@ -143,7 +146,8 @@ def find_distinctive(
         rest = sum(shares.get((entity, each), 0.0) for each in others) / len(others)
         if share > rest:
             found.append(Distinctive(entity, share, rest))
-    return sorted(found, key=lambda each: (each.others - each.share, each.entity))[:ENTITIES_TOLD]
+    found.sort(key=lambda each: (each.others - each.share, -sentences[each.entity], each.entity))
+    return found[:ENTITIES_TOLD]
 
 
 def cut(text: str, characters: int = EXCERPT_CHARACTERS) -> str:

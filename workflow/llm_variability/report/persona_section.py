@@ -233,7 +233,9 @@ class _Section:
         self.names = name_personas(self.tables["persona_prompts"])
         self.models = self.replies["model"].unique(maintain_order=True).to_list()
         self.one_model = len(self.models) == 1
-        self.measures = self.separation["measure"].unique(maintain_order=True).to_list() or ["tsed"]
+        self.measures = statements.order_measures(self.separation["measure"]) or [
+            statements.PRIMARY
+        ]
         self.measure = self.measures[0]
         self.setting = (
             choose_persona_setting(self.replies)
@@ -387,7 +389,7 @@ class _Section:
         dialogues = self.tables["persona_dialogues"]
         if not dialogues.height:
             return None
-        measure = dialogues["measure"][0]
+        measure = statements.order_measures(dialogues["measure"])[0]
         told = statements.describe_dialogues(dialogues, measure, self.setting)
         of_measure = dialogues.filter(pl.col("measure") == measure)
         return {

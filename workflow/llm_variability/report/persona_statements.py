@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,9 @@ FEATURE_WORDS = {
 _SHARES = ("distinct_words", "questions", "imperatives", "imperatives_less_questions")
 """Features of wording that are shares."""
 
+PRIMARY = "tsed"
+"""The measure that is shown first, and how its variants' names begin."""
+
 ITERATIONS, SAMPLED = "iterations", "sampled"
 _MODELS_TOLD = 6
 _FEATURES_TOLD = 3
@@ -124,6 +127,11 @@ def of_contrast(
         "pair": ~task & first & second,
     }
     return kinds[kind] & (pl.col("factor") == factor) & (pl.col("variant") == variant)
+
+
+def order_measures(measures: Iterable[str]) -> list[str]:
+    """Put the tree similarities first, the primary one before its variants, then the encoders."""
+    return sorted(dict.fromkeys(measures), key=lambda each: (not each.startswith(PRIMARY), each))
 
 
 def describe_attempts(prompts: pl.DataFrame, model: str | None) -> str:
@@ -234,12 +242,18 @@ def describe_furthest(
     parts = rows.partition_by("model", maintain_order=True)
     furthest = [part.sort("difference", maintain_order=True).row(-1, named=True) for part in parts]
     sentences = []
-    pairs = [_name_pair(row, names) for row in furthest]
-    if len(pairs) > 1:
+    pairs = [_name_pair(row, names) for row in furthest if row["difference"] > 0]
+    if len(furthest) > 1 and pairs:
         counts = {pair: pairs.count(pair) for pair in dict.fromkeys(pairs)}
         told = listing([f"{pair} with {count:,}" for pair, count in counts.items()])
-        sentences.append(f"Furthest apart: {told} of {quantity(len(pairs), 'model')}.")
+        sentences.append(f"Furthest apart: {told} of {quantity(len(furthest), 'model')}.")
     for part, row in list(zip(parts, furthest, strict=True))[:_MODELS_TOLD]:
+        if row["difference"] <= 0:
+            sentences.append(
+                f"{row['model']}: no two personas' code is less alike than that of each by itself"
+                f" (largest difference {signed(row['difference'])}, {_name_pair(row, names)})."
+            )
+            continue
         told = (
             f"{row['model']}: furthest apart {_name_pair(row, names)} (difference"
             f" {signed(row['difference'])} {show_interval(row)}".rstrip()
@@ -409,13 +423,15 @@ def _describe_guesses(rows: pl.DataFrame) -> str:
             told.append(f"not guessed by {seen}: {row['reason'] or 'no number'}")
             continue
         high = row["permuted_high"]
-        most = "" if high is None else f"; permuted at most {percent(round(high, 4))} in 95%"
+        most = (
+            "" if high is None else f"; permuted {percent(round(high, 4))} at most in 95% of cases"
+        )
         told.append(f"{percent(round(row['accuracy'], 4))} by {seen} ({show_p(row)}{most})")
     first = rows.row(0, named=True)
     return (
         f"{first['model']}: who asked is guessed from a program, each {first['folds']} held out in"
-        f" turn, with a balanced accuracy of {listing(told)}; by chance it is"
-        f" {percent(round(first['chance'], 4))}."
+        f" turn, with a balanced accuracy of {listing(told)}; by chance, among"
+        f" {quantity(first['n_personas'], 'persona')}, it is {percent(round(first['chance'], 4))}."
     )
 
 
