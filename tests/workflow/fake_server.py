@@ -80,14 +80,15 @@ REWRITING = "Put this request into your own words"
 
 
 def take_persona(seed: int, prompt: str) -> str:
-    """Make up a persona's message, with words of its description; one in five is no message."""
+    """Make up a persona's message, mostly of the same words; one in five is no message."""
     source = random.Random(seed)
     if source.random() < 0.2:
         return "Sure! Here is the message that you asked for."
     told, _, rest = prompt.partition("You want somebody to write a program for you. In short: ")
     words = [word for word in told.split("\n")[2].lower().split() if word.isalpha()]
     wish = rest.split("\n")[0].rstrip(".").removeprefix("Write ")
-    return f"I need {wish}. It should be about {' '.join(source.choices(words, k=12))}."
+    told_now = words[:9] + source.choices(words, k=3)
+    return f"I need {wish}. It should be about {' '.join(told_now)}."
 
 
 INVITATION = "you may first ask me"

@@ -67,6 +67,7 @@ rule persona_figures:
         ENVIRONMENT
     params:
         changes=lambda wildcards, input: "--dialogue-changes" if input.changes else "",
+        measures=PERSONA_MEASURES,
         stars=settings.report.asterisks,
         folder=subpath(output.first, parent=True),
         version=REPORT_VERSION,
@@ -85,6 +86,7 @@ rule persona_figures:
         " --topics {input.topics:q}"
         " --topic-weights {input.topic_weights:q}"
         " {params.changes} {input.changes:q}"
+        " --measures {params.measures:q}"
         " --stars {params.stars:q}"
         " --outdir {params.folder:q}"
 
