@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 from llm_variability.report.__main__ import main
@@ -156,7 +157,7 @@ def test_the_table_of_personas_shows_what_is_particular_to_each(html):
     assert "<div>8 of 40 replies</div>" in without and "Send me the reports" in without
     for cell in (emphasis, tone, shape, without):
         assert cell.count("<blockquote") == 2
-    assert "<div>like the others</div>" in rows[1][1]
+    assert "<div>nothing far from the others</div>" in rows[1][1]
     assert "<div>0 of 48 replies</div>" in rows[0][1]
 
 
@@ -204,6 +205,26 @@ def test_a_page_may_lack_the_files_behind_the_table_of_personas(results, tmp_pat
     )
     html = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "nothing that others have less" in html and "<blockquote" not in html
+
+
+def test_what_is_not_known_of_a_persona_is_not_called_like_the_others(results, tmp_path):
+    for path in of(results, "tables/*.csv"):
+        (tmp_path / Path(path).name).write_text(Path(path).read_text())
+    means = pl.read_csv(tmp_path / "persona_means.csv", infer_schema=False)
+    is_asked = pl.col("persona") == "junior-engineer-male"
+    is_kept = pl.col("feature").str.starts_with("reply_") & pl.col("model").is_not_null()
+    means = means.with_columns(mean=pl.when(is_asked & ~is_kept).then(None).otherwise("mean"))
+    means.write_csv(tmp_path / "persona_means.csv")
+    main(
+        ["page", "--persona-tables", *of(tmp_path, "persona_*.csv"), "--tables"]
+        + [path for path in of(tmp_path, "*.csv") if "/persona_" not in path]
+        + ["--manifests", *of(results, "models/*"), "--stimuli", *of(results, "stimuli/*")]
+        + ["--rewritings", *of(results, "rewritings/*"), "--draws", *of(results, "draws/*/*/*")]
+        + ["--config", str(results / "config.yaml"), "--output", str(tmp_path / "r.html")]
+    )
+    html = (tmp_path / "r.html").read_text(encoding="utf-8")
+    # Of the wording, and of the programs of two models.
+    assert html.count("not known: no means to compare") == 3
 
 
 @pytest.mark.parametrize("lacking", ["stimuli", "rewritings"])

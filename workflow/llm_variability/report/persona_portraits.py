@@ -23,6 +23,9 @@ from llm_variability.tables import DRAWS, read_metadata, read_table
 from llm_variability.tables_code import PROGRAMS
 from llm_variability.tables_personas import ENTITIES, FEATURES, STYLE
 
+OF_PROGRAMS = tuple(name for name in excerpts.CODE_TOLD if name != "reply_lines")
+"""Features that only programs have."""
+
 PORTRAIT_RULES = (
     "Every cell follows a rule; nobody chose a text. Emphasis: the entities that most more of the"
     " persona's prompts have than of the others' do on average, and the sentences with most of"
@@ -120,7 +123,7 @@ class Portraits:
             pl.col("model").is_null(), ~pl.col("feature").str.starts_with("topic-")
         )
         found = excerpts.find_outstanding(means, persona)
-        told = [each.describe() for each in found] or ["like the others"]
+        told = [each.describe() for each in found] or [_explain_none(means, persona)]
         return {"told": told, "excerpts": excerpts.excerpt_style(texts, style, found)}
 
     def _show_code(
@@ -133,7 +136,9 @@ class Portraits:
         parts = statements.list_model_means(self.means, self.setting)
         for model, part in parts:
             found = excerpts.find_outstanding(part, persona, excerpts.CODE_TOLD)
-            words = "; ".join(each.describe() for each in found) or "like the others"
+            of_programs = part.filter(pl.col("feature").is_in(OF_PROGRAMS))
+            words = "; ".join(each.describe() for each in found)
+            words = words or _explain_none(of_programs, persona)
             told.append(words if len(parts) == 1 else f"{model}: {words}")
             if found and model in features and model in programs:
                 own = features[model].filter(pl.col("persona") == persona)
@@ -161,6 +166,15 @@ class Portraits:
                 own = features[model].filter(at_setting(setting), pl.col("persona") == persona)
                 shown += excerpts.excerpt_replies(own, drawn, model)
         return {"told": [told], "excerpts": shown[: excerpts.EXCERPTS_SHOWN]}
+
+
+def _explain_none(means: pl.DataFrame, persona: str) -> str:
+    """Say why nothing is told of a persona: nothing is far from the others, or nothing is known.
+
+    means: rows of `persona_means` of one model and setting, or of the prompts.
+    """
+    known = means.filter(pl.col("persona") == persona)["mean"].count()
+    return "nothing far from the others" if known else "not known: no means to compare"
 
 
 def _take(shown: Sequence[Sequence[excerpts.Excerpt]], turn: int) -> Iterator[excerpts.Excerpt]:
