@@ -18,7 +18,13 @@ from llm_variability.report import persona_excerpts as excerpts
 from llm_variability.report import persona_statements as statements
 from llm_variability.report.comparisons import at_setting
 from llm_variability.report.persona_names import name_personas
-from llm_variability.report.persona_rows import tabulate_confusions, tabulate_means, tabulate_topics
+from llm_variability.report.persona_rows import (
+    tabulate_confusions,
+    tabulate_contrasts,
+    tabulate_means,
+    tabulate_overall,
+    tabulate_topics,
+)
 from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
 from llm_variability.report.persona_tables import (
     collect_persona_tables,
@@ -560,3 +566,24 @@ def test_guesses_stand_in_the_row_of_who_asked(tables, names):
         "6 (50%)",
         *["2 (16.7%)"] * 3,
     ]
+
+
+def test_contrasts_of_several_factors_name_theirs(tables, names):
+    here = tables["persona_separation"].filter(at_setting(AT_ONE), measure="tsed", model="model-a")
+    gender = here.filter(statements.of_contrast()).with_columns(factor=pl.lit("gender"))
+    both = tabulate_overall(pl.concat([here, gender]), "tsed", one_model=True, stars="holm")
+    assert both.labels[:2] == ("Setting", "Factor")
+    assert [row[1].text for row in both.rows] == ["persona", "gender"]
+    one = tabulate_overall(here, "tsed", one_model=True, stars="holm")
+    assert "Factor" not in one.labels and len(one.rows) == 1
+
+
+def test_pairs_levels_and_tasks_stand_in_tables_of_their_own(tables, names):
+    here = tables["persona_separation"].filter(at_setting(AT_ONE), measure="tsed", model="model-a")
+    sizes = {
+        kind: len(tabulate_contrasts(here, kind, names, one_model=True, stars="bh").rows)
+        for kind in ("pair", "level", "task")
+    }
+    # Of four personas and two tasks; overall and the sampled variant are in none of them.
+    assert sizes == {"pair": 6, "level": 4, "task": 2}
+    assert here.height == 6 + 4 + 2 + 2
