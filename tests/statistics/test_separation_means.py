@@ -163,11 +163,22 @@ def test_a_task_in_which_a_persona_has_no_value_is_left_out_for_all() -> None:
     assert "left out" in rows[0]["reason"] and rows[0]["reason"].endswith("t1")
 
 
-def test_a_persona_without_any_value_leaves_no_means() -> None:
+def test_a_persona_without_any_value_has_no_mean_and_the_others_are_compared_without_it() -> None:
     prompts = make_prompts()
-    values = draw_values(prompts).with_columns(
-        length=pl.when(pl.col("prompt_id").str.contains("-2-")).then(None).otherwise("length")
-    )
+    values = draw_values(prompts)
+    absent = pl.col("prompt_id").str.contains("-1-")
+    lacking = values.with_columns(length=pl.when(absent).then(None).otherwise("length"))
+    first, without, last = tabulate(lacking, prompts)
+    assert "mean" not in without and "p_value" not in without
+    assert without["reason"] == "the persona has no prompt with a value"
+    alone = prompts.filter(~absent)
+    assert [first, last] == tabulate(values.filter(~absent), alone)
+
+
+def test_two_personas_with_values_in_different_tasks_are_not_compared() -> None:
+    prompts = make_prompts(personas=2)
+    there = pl.col("prompt_id").str.contains("0-0-|1-1-")
+    values = draw_values(prompts).with_columns(length=pl.when(there).then("length"))
     for row in tabulate(values, prompts):
         assert "mean" not in row and "p_value" not in row
         assert "no task in which every persona" in row["reason"]

@@ -2,7 +2,8 @@
 
 The unit is the prompt: its value is the mean over its draws. A persona's mean is over its prompts
 of each task, then over tasks with equal weights, so that tasks in which more prompts have a value
-do not count more; the tasks are those in which every persona has one.
+do not count more; the tasks are those in which every persona has one. A persona that has none in
+any task (it never got a program) has no mean, and the others are compared without it.
 
 Its standard error has prompts as units and tasks as strata: the root of the sum over tasks of
 s^2 / n, over the number of tasks; degrees of freedom by Satterthwaite 1946, n - 1 a task.
@@ -222,15 +223,33 @@ def tabulate_means(
     task = table["task"].to_numpy().astype(str)
     rows: dict[str, list[dict[str, Any]]] = {}
     for has_value, columns in _group_columns(np.isfinite(matrix)):
+        compared = np.unique(numbers[has_value])
         strata = []
         for name in tasks:
             there = has_value & (task == name)
-            if len(np.unique(numbers[there])) == len(personas):
-                strata.append(Stratum(name, matrix[np.ix_(there, columns)], numbers[there]))
+            if len(np.unique(numbers[there])) == len(compared) > 0:
+                among = np.searchsorted(compared, numbers[there])
+                strata.append(Stratum(name, matrix[np.ix_(there, columns)], among))
         left_out = [name for name in tasks if name not in {each.task for each in strata}]
         chosen = [names[column] for column in columns]
-        rows |= _describe(strata, personas, chosen, left_out, permutations, key)
+        there_are = [personas[number] for number in compared]
+        described = _describe(strata, there_are, chosen, left_out, permutations, key)
+        rows |= {name: _fill_up(name, described[name], personas, there_are) for name in chosen}
     return [row for name in names for row in rows[name]]
+
+
+def _fill_up(
+    feature: str, rows: Sequence[dict[str, Any]], personas: Sequence[str], there: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Put in a row for each persona that was not described, in the order of the personas."""
+    described = dict(zip(there, rows, strict=True))
+    reason = "the persona has no prompt with a value"
+    return [
+        described.get(
+            persona, {"feature": feature, "persona": persona, "n_prompts": 0, "reason": reason}
+        )
+        for persona in personas
+    ]
 
 
 def _group_columns(there: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], list[int]]]:
