@@ -192,6 +192,8 @@ def test_a_study_whose_personas_wrote_nothing_has_a_page(tmp_path):
     assert "0 of 24 prompts in 29 attempts" in page.text
     assert "no usable prompt of junior engineer for brief/calculator" in page.text
     assert "more than 50% of the attempts at prompts could not be used (29 of 29" in page.text
+    assert "4 personas ask for 2 programs" in page.text and "Shown is no setting;" in page.text
+    assert "None" not in page.text
     assert "No draw was made." in page.text and "There is no program to show." in page.text
 
 

@@ -81,7 +81,7 @@ def describe_unusable(prompts: pl.DataFrame, names: Names, model: str | None) ->
         yield (
             f"{who}: more than {percent(MAX_UNUSABLE)} of the attempts at prompts could not be"
             f" used ({unused:,} of {attempts:,}; most of {name_level(worst['persona'], names)},"
-            f" {percent(worst['share'])}). The prompts are a choice of what it wrote."
+            f" {percent(worst['share'])}). Prompts, if any, are a choice of what it wrote."
         )
     refused = int(prompts[name_flag("refusal")].sum())
     if refused / attempts > MAX_REFUSED:

@@ -305,7 +305,11 @@ def tabulate_replies(replies: pl.DataFrame, names: Names, one_model: bool) -> Gr
             ("Setting", "name", show_name("cell")),
             _persona(names),
             ("Replies", "number", show_count("draws")),
-            *((each.replace("_", " ").capitalize(), "number", kind(each)) for each in REPLY_KINDS),
+            *(
+                ({"none": "no code"}.get(each, each.replace("_", " ")).capitalize(),)
+                + ("number", kind(each))
+                for each in REPLY_KINDS
+            ),
             ("Lines a reply", "number", show_number("mean_reply_lines", 1)),
             ("Lines a program", "number", show_number("mean_lines", 1)),
             ("Prompts without program", "number", show_count("prompts_without_program")),

@@ -63,6 +63,9 @@ CONFOUNDED = (
     " test of it is made here; the tests above take every iteration."
 )
 
+_NO_SETTING: Setting = ("", None)
+"""Stands for the setting that is shown where nothing was drawn."""
+
 _WORDING_FACTS = ("parser", "parser_version", "spacy", "scikit_learn", "words_sha256", "topics")
 
 
@@ -139,8 +142,10 @@ def _describe_tasks(made_by: Mapping[str, Any], prompts: pl.DataFrame) -> list[C
     ]
 
 
-def _describe_design(stimuli: pl.DataFrame, names: Names, models: Sequence[str]) -> str:
-    tasks = stimuli["task"].n_unique()
+def _describe_design(
+    stimuli: pl.DataFrame, prompts: pl.DataFrame, names: Names, models: Sequence[str]
+) -> str:
+    tasks = prompts["task"].n_unique()
     draws = stimuli["replicates"].unique().sort().to_list()
     each = "" if not draws else f", {' or '.join(f'{count:,}' for count in draws)} draws each"
     return (
@@ -237,11 +242,8 @@ class _Section:
             statements.PRIMARY
         ]
         self.measure = self.measures[0]
-        self.setting = (
-            choose_persona_setting(self.replies)
-            or choose_persona_setting(self.separation)
-            or ("1.0", None)
-        )
+        drawn = choose_persona_setting(self.replies) or choose_persona_setting(self.separation)
+        self.setting = drawn or _NO_SETTING
         self.of_measure = self.separation.filter(pl.col("measure") == self.measure)
         self._pictures = _Pictures(study, self.measures, figures, output)
         place = (self.separation, self.measure, self.setting)
@@ -432,14 +434,14 @@ def build_persona_study(
         "name": study,
         "anchor": anchor("study", study),
         "model_names": section.models,
-        "design": _describe_design(stimuli, names, section.models),
+        "design": _describe_design(stimuli, prompts, names, section.models),
         "files": read_metadata(files.stimuli).get("files", {}),
         "personas": _describe_personas(made_by, names),
         "tasks": _describe_tasks(made_by, prompts),
         "attempts_sentence": statements.describe_attempts(prompts, asked),
         "attempts": rows.tabulate_attempts(prompts, names),
         "measures": section.measures,
-        "setting": describe_setting(setting),
+        "setting": "no setting" if setting == _NO_SETTING else describe_setting(setting),
         "settings": section.replies.select("temperature", "top_p").n_unique(),
         "draws_sentence": statements.describe_replies(section.replies),
         "headline": section.headline,
