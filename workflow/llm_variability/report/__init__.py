@@ -7,7 +7,10 @@
     python -m llm_variability.report tables     every table of the page as CSV
     python -m llm_variability.report page       the page
 
+and of studies of code and of personas: code-figures, code-heatmaps, code-tables, persona-figures,
+persona-tables.
+
 `VERSION` is a parameter of the stage's rules: raise it when figures or tables change in substance.
 """
 
-VERSION = "5"
+VERSION = "6"

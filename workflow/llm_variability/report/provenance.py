@@ -25,6 +25,10 @@ PACKAGES = (
     "scipy",
     "numpy",
     "polars",
+    "scikit-learn",
+    "spacy",
+    "tree-sitter",
+    "tree-sitter-python",
     "matplotlib",
     "Jinja2",
 )
