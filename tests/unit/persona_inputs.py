@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from llm_variability.report.persona_matrices import is_share
+from llm_variability.report.personas.matrices import is_share
 from llm_variability.stimuli.personas import DESIGN
 from llm_variability.table_contract import Table
 from llm_variability.tables import COUNTS, DRAWS, STIMULI, write_table

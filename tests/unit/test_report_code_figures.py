@@ -12,20 +12,20 @@ import polars as pl
 import pytest
 from matplotlib.colors import to_rgba
 
-from llm_variability.report.code_figures import (
+from llm_variability.report.code.figures import (
     choose_setting,
     describe_choice,
     draw_bands,
     draw_curves,
     draw_paraphrases,
 )
-from llm_variability.report.code_heatmap import (
+from llm_variability.report.code.heatmap import (
     arrange_panels,
     draw_code_heatmap,
     find_limits,
 )
-from llm_variability.report.code_names import list_code_figures, list_code_heatmaps
-from llm_variability.report.code_section import locate_code_figures
+from llm_variability.report.code.names import list_code_figures, list_code_heatmaps
+from llm_variability.report.code.section import locate_code_figures
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("code_inputs.py"))))
 MODELS = ["model-a", "model-b"]

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from llm_variability.report.__main__ import main
-from llm_variability.report.code_names import list_code_figures, list_code_heatmaps
-from llm_variability.report.code_schemas import CODE_SCHEMAS
+from llm_variability.report.code.names import list_code_figures, list_code_heatmaps
+from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.schemas import SCHEMAS
 from page_elements import Elements
 

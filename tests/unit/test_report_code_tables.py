@@ -11,13 +11,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from llm_variability.report import code_alarms as alarms
-from llm_variability.report import code_statements as statements
 from llm_variability.report.alarms import MIN_PROGRAMS
-from llm_variability.report.code_rows import pool_cells, tabulate_summaries
-from llm_variability.report.code_schemas import CODE_SCHEMAS
-from llm_variability.report.code_section import choose_programs
-from llm_variability.report.code_tables import (
+from llm_variability.report.code import alarms, statements
+from llm_variability.report.code.rows import pool_cells, tabulate_summaries
+from llm_variability.report.code.schemas import CODE_SCHEMAS
+from llm_variability.report.code.section import choose_programs
+from llm_variability.report.code.tables import (
     collect_code_tables,
     count_paraphrases,
     count_programs,

@@ -18,13 +18,13 @@ from matplotlib.colors import to_hex
 from llm_variability.linguistics.style import FEATURES as STYLE_FEATURES
 from llm_variability.report.__main__ import main
 from llm_variability.report.figures import figure_style, render_svg
-from llm_variability.report.persona_charts import arrange_confusion
-from llm_variability.report.persona_figures import (
+from llm_variability.report.personas.charts import arrange_confusion
+from llm_variability.report.personas.figures import (
     PersonaTables,
     draw_persona_figure,
     list_personas,
 )
-from llm_variability.report.persona_looks import (
+from llm_variability.report.personas.looks import (
     Panel,
     Point,
     Row,
@@ -39,8 +39,8 @@ from llm_variability.report.persona_looks import (
     measure_text,
     tell_arrows,
 )
-from llm_variability.report.persona_map import place_labels, scale_places
-from llm_variability.report.persona_matrices import (
+from llm_variability.report.personas.map import place_labels, scale_places
+from llm_variability.report.personas.matrices import (
     CODE_FEATURES,
     arrange_similarity,
     average_topics,
@@ -49,12 +49,12 @@ from llm_variability.report.persona_matrices import (
     write_mean,
     write_share,
 )
-from llm_variability.report.persona_names import (
+from llm_variability.report.personas.names import (
     choose_persona_setting,
     list_persona_figures,
     name_personas,
 )
-from llm_variability.report.persona_network import Box, box_around, draw_network
+from llm_variability.report.personas.network import Box, box_around, draw_network
 from llm_variability.table_contract import Table
 from llm_variability.tables import write_table
 from llm_variability.tables_personas import (

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from llm_variability.report.__main__ import main
-from llm_variability.report.persona_names import list_persona_figures
-from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
-from llm_variability.report.persona_section import locate_persona_figures
+from llm_variability.report.personas.names import list_persona_figures
+from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
+from llm_variability.report.personas.section import locate_persona_figures
 from llm_variability.report.schemas import SCHEMAS
 from page_elements import Elements
 

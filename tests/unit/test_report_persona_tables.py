@@ -13,20 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from llm_variability.report import persona_alarms as alarms
-from llm_variability.report import persona_excerpts as excerpts
-from llm_variability.report import persona_statements as statements
 from llm_variability.report.comparisons import at_setting
-from llm_variability.report.persona_names import name_personas
-from llm_variability.report.persona_rows import (
+from llm_variability.report.personas import alarms, excerpts, statements
+from llm_variability.report.personas.names import name_personas
+from llm_variability.report.personas.rows import (
     tabulate_confusions,
     tabulate_contrasts,
     tabulate_means,
     tabulate_overall,
     tabulate_topics,
 )
-from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
-from llm_variability.report.persona_tables import (
+from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
+from llm_variability.report.personas.tables import (
     collect_persona_tables,
     count_replies,
     count_rewritings,

@@ -29,7 +29,7 @@ OUTPUTS:         {RESULTS}/figures/{study}/{model}/{encoder}-{view}.{svg,png,pdf
                  {RESULTS}/figures/{study}/output_length.{svg,png,pdf}
                  {RESULTS}/figures/{study}/code-{figure}.{svg,png,pdf}
                  {RESULTS}/figures/{study}/{model}/code-{measure}-{heatmap}.{svg,png,pdf}
-                 {RESULTS}/tables/*.csv (the tables of report.schemas and report.code_schemas)
+                 {RESULTS}/tables/*.csv (the tables of report.schemas and report.code.schemas)
                  {RESULTS}/report.html
                  (tests and views: report.level_tests)
 
@@ -38,8 +38,8 @@ results folder), ENVIRONMENT (the conda YAML of the environment).
 """
 
 from llm_variability.report import VERSION as REPORT_VERSION
-from llm_variability.report.code_names import CODE_PREFIX, list_code_figures, list_code_heatmaps
-from llm_variability.report.code_schemas import CODE_SCHEMAS
+from llm_variability.report.code.names import CODE_PREFIX, list_code_figures, list_code_heatmaps
+from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.level_tests import (
     MARGINAL_ESTIMATES,
     MARGINAL_VIEWS,

@@ -6,14 +6,14 @@ REQUIRED INPUTS: {RESULTS}/separation/{study}/{similarity,means,leakage,confusio
                  {RESULTS}/{features,extractions,counts}/{study}/{model}.parquet
                  {RESULTS}/dialogues/{study}/changes.parquet, if models could ask back
 OUTPUTS:         {RESULTS}/figures/{study}/persona-{figure}.{svg,png,pdf}
-                 {RESULTS}/tables/persona_*.csv (the tables of report.persona_schemas)
+                 {RESULTS}/tables/persona_*.csv (the tables of report.personas.schemas)
 
 Studies are those of kind personas (PERSONA_STUDIES).
 """
 
 from llm_variability.report import VERSION as REPORT_VERSION
-from llm_variability.report.persona_names import PERSONA_PREFIX, list_persona_figures
-from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
+from llm_variability.report.personas.names import PERSONA_PREFIX, list_persona_figures
+from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
 
 PERSONA_MEASURES = [*settings.similarity.variants, *settings.encoders]
 PERSONA_FIGURE = f"{RESULTS}/figures/{{study}}/{PERSONA_PREFIX}"

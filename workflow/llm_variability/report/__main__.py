@@ -301,8 +301,8 @@ def _make_tables(arguments: argparse.Namespace) -> None:
 
 
 def _make_code_figures(arguments: argparse.Namespace) -> None:
-    from llm_variability.report.code_figures import choose_setting, draw_code_figure
-    from llm_variability.report.code_names import CODE_PREFIX, list_code_figures
+    from llm_variability.report.code.figures import choose_setting, draw_code_figure
+    from llm_variability.report.code.names import CODE_PREFIX, list_code_figures
     from llm_variability.report.figures import save_figure
 
     curves, study = _read_curves(arguments.curves)
@@ -320,8 +320,8 @@ def _make_code_figures(arguments: argparse.Namespace) -> None:
 
 
 def _make_code_heatmaps(arguments: argparse.Namespace) -> None:
-    from llm_variability.report.code_heatmap import draw_code_heatmap, find_limits
-    from llm_variability.report.code_names import CODE_PREFIX, list_code_heatmaps
+    from llm_variability.report.code.heatmap import draw_code_heatmap, find_limits
+    from llm_variability.report.code.names import CODE_PREFIX, list_code_heatmaps
     from llm_variability.report.figures import save_figure
 
     curves, study = _read_curves(arguments.curves)
@@ -339,7 +339,7 @@ def _read_curves(path: Path) -> tuple[pl.DataFrame, str]:
 
 
 def _make_code_tables(arguments: argparse.Namespace) -> None:
-    from llm_variability.report.code_tables import collect_code_tables
+    from llm_variability.report.code.tables import collect_code_tables
     from llm_variability.report.summaries import write_tables
 
     tables = collect_code_tables(**{name: getattr(arguments, name) for name in CODE_INPUTS})
@@ -349,8 +349,8 @@ def _make_code_tables(arguments: argparse.Namespace) -> None:
 
 def _make_persona_figures(arguments: argparse.Namespace) -> None:
     from llm_variability.report.figures import save_figure
-    from llm_variability.report.persona_figures import draw_persona_figure, read_persona_tables
-    from llm_variability.report.persona_names import (
+    from llm_variability.report.personas.figures import draw_persona_figure, read_persona_tables
+    from llm_variability.report.personas.names import (
         PERSONA_PREFIX,
         choose_persona_setting,
         list_persona_figures,
@@ -378,7 +378,7 @@ def _make_persona_figures(arguments: argparse.Namespace) -> None:
 
 
 def _make_persona_tables(arguments: argparse.Namespace) -> None:
-    from llm_variability.report.persona_tables import collect_persona_tables
+    from llm_variability.report.personas.tables import collect_persona_tables
     from llm_variability.report.summaries import write_tables
 
     tables = collect_persona_tables(**{name: getattr(arguments, name) for name in PERSONA_INPUTS})

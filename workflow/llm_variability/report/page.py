@@ -14,9 +14,9 @@ import yaml
 
 from llm_variability.report import sections
 from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
-from llm_variability.report.code_alarms import FEW_TASKS
-from llm_variability.report.code_schemas import CODE_SCHEMAS
-from llm_variability.report.code_section import (
+from llm_variability.report.code.alarms import FEW_TASKS
+from llm_variability.report.code.schemas import CODE_SCHEMAS
+from llm_variability.report.code.section import (
     build_code_study,
     link_documents,
     locate_code_figures,
@@ -26,10 +26,10 @@ from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
 from llm_variability.report.methods import arrange_calibration
 from llm_variability.report.model_section import EXAMPLES_SHOWN
-from llm_variability.report.persona_alarms import FEW_PROMPTS, MAX_UNUSABLE
-from llm_variability.report.persona_portraits import PersonaFiles
-from llm_variability.report.persona_schemas import PERSONA_SCHEMAS
-from llm_variability.report.persona_section import (
+from llm_variability.report.personas.alarms import FEW_PROMPTS, MAX_UNUSABLE
+from llm_variability.report.personas.portraits import PersonaFiles
+from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
+from llm_variability.report.personas.section import (
     build_persona_study,
     link_persona_documents,
     locate_persona_figures,

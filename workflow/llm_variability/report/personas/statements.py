@@ -10,8 +10,8 @@ import polars as pl
 
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.contrasts import SIGNIFICANCE
-from llm_variability.report.persona_matrices import CODE_FEATURES, is_share
-from llm_variability.report.persona_schemas import name_flag
+from llm_variability.report.personas.matrices import CODE_FEATURES, is_share
+from llm_variability.report.personas.schemas import name_flag
 from llm_variability.report.wording import listing, p_number, p_text, percent, quantity, signed
 from llm_variability.tables_personas import FEATURE_COLUMNS, REPLY_KINDS
 
@@ -585,7 +585,7 @@ _LEFT_WORDING = {
 def describe_left_out(tables: Mapping[str, pl.DataFrame], wording: Mapping[str, Any]) -> list[str]:
     """Say what was left out and how often, over all settings and models; what is 0 is left away.
 
-    tables: of `persona_schemas.PERSONA_SCHEMAS`, the rows of one study. wording: what the analysis
+    tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. wording: what the analysis
     of the prompts says that it left out.
     """
     prompts, replies = tables["persona_prompts"], tables["persona_replies"]
@@ -614,7 +614,7 @@ def describe_left_out(tables: Mapping[str, pl.DataFrame], wording: Mapping[str, 
 def count_missing(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, str, int]]:
     """Count, by table and reason, the numbers that could not be had.
 
-    tables: of `persona_schemas.PERSONA_SCHEMAS`, the rows of one study. The published variant has
+    tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. The published variant has
     no inference by design and is left out. Returns what lacks, why, how many.
     """
     iterations = pl.col("variant") == ITERATIONS

@@ -17,7 +17,7 @@ import polars as pl
 
 from llm_variability.linguistics.words import CATEGORIES, read_words
 from llm_variability.report.comparisons import Setting, at_setting
-from llm_variability.report.persona_statements import name_feature, show_value
+from llm_variability.report.personas.statements import name_feature, show_value
 from llm_variability.report.wording import percent, show_text
 from llm_variability.tables_personas import FEATURE_COLUMNS
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from llm_variability.config import cell_name
 from llm_variability.personas.flags import FLAGS
-from llm_variability.report.persona_schemas import COUNTED, PERSONA_SCHEMAS, SAME_WORDS, name_flag
+from llm_variability.report.personas.schemas import COUNTED, PERSONA_SCHEMAS, SAME_WORDS, name_flag
 from llm_variability.report.summaries import count_draws
 from llm_variability.table_contract import SETTING, Table
 from llm_variability.tables import COUNTS, read_metadata, read_table

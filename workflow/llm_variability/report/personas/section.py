@@ -8,12 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from llm_variability.report import persona_rows as rows
-from llm_variability.report import persona_statements as statements
-from llm_variability.report.code_figures import describe_setting
+from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
-from llm_variability.report.persona_alarms import describe_persona_alarms
-from llm_variability.report.persona_names import (
+from llm_variability.report.personas import rows, statements
+from llm_variability.report.personas.alarms import describe_persona_alarms
+from llm_variability.report.personas.names import (
     AMOUNT,
     DIALOGUE,
     FEATURES,
@@ -29,13 +28,13 @@ from llm_variability.report.persona_names import (
     list_persona_figures,
     name_personas,
 )
-from llm_variability.report.persona_portraits import (
+from llm_variability.report.personas.portraits import (
     PORTRAIT_RULES,
     PersonaFiles,
     Portraits,
     read_optional,
 )
-from llm_variability.report.persona_statements import Names
+from llm_variability.report.personas.statements import Names
 from llm_variability.report.pictures import Context, embed, locate_study_figures, relative
 from llm_variability.report.provenance import flatten
 from llm_variability.report.study_section import count_rows
@@ -415,7 +414,7 @@ def build_persona_study(
 ) -> Context:
     """Gather what the page says of one study of personas.
 
-    tables: of `persona_schemas.PERSONA_SCHEMAS`, all studies. stars: one of `ASTERISKS`.
+    tables: of `schemas.PERSONA_SCHEMAS`, all studies. stars: one of `ASTERISKS`.
     """
     section = _Section(study, tables, figures, files, stars, output)
     names, setting, prompts = section.names, section.setting, section.tables["persona_prompts"]

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from llm_variability.augmentation.paraphrase import BANDS as BLEU_OF_BANDS
 from llm_variability.config import GREEDY, cell_name
 from llm_variability.config_code import BANDS, PARAPHRASE
-from llm_variability.report.code_names import BANDS_KIND, PARAPHRASES_KIND, CodeFigure
+from llm_variability.report.code.names import BANDS_KIND, PARAPHRASES_KIND, CodeFigure
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.figures import INK, MUTED, RULE, draw_headings, figure_style
 from llm_variability.report.lines import draw_legend, line_style, longest_line

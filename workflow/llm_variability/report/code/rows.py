@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from llm_variability.config import cell_name
-from llm_variability.report.code_alarms import is_failing
-from llm_variability.report.code_figures import ALL_SETS
-from llm_variability.report.code_heatmap import NOT_REACHED
-from llm_variability.report.code_statements import SHORT_WORDS, show_interval
+from llm_variability.report.code.alarms import is_failing
+from llm_variability.report.code.figures import ALL_SETS
+from llm_variability.report.code.heatmap import NOT_REACHED
+from llm_variability.report.code.statements import SHORT_WORDS, show_interval
 from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
 from llm_variability.report.wording import p_number, percent, signed
 from llm_variability.tables_code import PROGRAM_STATUSES

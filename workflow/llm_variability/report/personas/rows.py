@@ -8,7 +8,7 @@ import polars as pl
 
 from llm_variability.personas.flags import FLAGS
 from llm_variability.report.alarms import MIN_PROGRAMS
-from llm_variability.report.code_rows import (
+from llm_variability.report.code.rows import (
     NOTHING,
     Grid,
     GridColumn,
@@ -24,9 +24,9 @@ from llm_variability.report.code_rows import (
     write_grid,
 )
 from llm_variability.report.contrasts import ASTERISKS
-from llm_variability.report.persona_alarms import is_short
-from llm_variability.report.persona_schemas import name_flag
-from llm_variability.report.persona_statements import (
+from llm_variability.report.personas.alarms import is_short
+from llm_variability.report.personas.schemas import name_flag
+from llm_variability.report.personas.statements import (
     SAMPLED,
     Names,
     list_topic_words,
@@ -401,7 +401,7 @@ def tabulate_dialogues(changes: pl.DataFrame, names: Names, one_model: bool) -> 
 
 
 def tabulate_missing(missing: Sequence[tuple[str, str, int]]) -> Grid:
-    """Write which numbers could not be had. missing: of `persona_statements.count_missing`."""
+    """Write which numbers could not be had. missing: of `statements.count_missing`."""
     schema = {"what": pl.String, "reason": pl.String, "count": pl.Int64}
     return write_grid(
         "Rows of the tables in which a number or its error is missing, over all models and"

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from llm_variability.report.figures import INK, MUTED, figure_style
-from llm_variability.report.persona_looks import (
+from llm_variability.report.personas.looks import (
     FONT,
     Looks,
     add_panel,

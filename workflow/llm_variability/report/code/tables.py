@@ -9,7 +9,7 @@ import polars as pl
 
 from llm_variability.config import cell_name
 from llm_variability.config_code import PARAPHRASE
-from llm_variability.report.code_schemas import CODE_SCHEMAS, COUNTED
+from llm_variability.report.code.schemas import CODE_SCHEMAS, COUNTED
 from llm_variability.report.summaries import count_draws
 from llm_variability.tables import COUNTS, read_metadata, read_table
 from llm_variability.tables_code import (

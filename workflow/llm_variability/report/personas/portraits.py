@@ -12,10 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from llm_variability.report import persona_excerpts as excerpts
-from llm_variability.report import persona_statements as statements
 from llm_variability.report.comparisons import Setting, at_setting
-from llm_variability.report.persona_statements import Names
+from llm_variability.report.personas import excerpts, statements
+from llm_variability.report.personas.statements import Names
 from llm_variability.report.pictures import Context
 from llm_variability.report.wording import quantity
 from llm_variability.table_contract import Table

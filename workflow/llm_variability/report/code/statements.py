@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from llm_variability.config_code import BANDS, PARAPHRASE
-from llm_variability.report.code_figures import ALL_SETS, list_methods, list_sets, of_set
-from llm_variability.report.code_heatmap import NOT_REACHED, arrange_panels
+from llm_variability.report.code.figures import ALL_SETS, list_methods, list_sets, of_set
+from llm_variability.report.code.heatmap import NOT_REACHED, arrange_panels
 from llm_variability.report.wording import listing, p_number, percent, quantity, signed
 
 SHORT_WORDS = {"auc": "mean height", "half_life": "half-life", "slope": "first slope"}
@@ -317,7 +317,7 @@ def describe_code_heatmap(
 def describe_left_out(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     """Say what was left out and how often, over all settings and models; what is 0 is left away.
 
-    tables: of `code_tables.CODE_SCHEMAS`, the rows of one study.
+    tables: of `tables.CODE_SCHEMAS`, the rows of one study.
     """
     extractions, curves = tables["code_extractions"], tables["code_curves"]
     counts = {name: int(extractions[name].sum()) for name in extractions.columns if name in _LEFT}

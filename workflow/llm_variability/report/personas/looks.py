@@ -29,7 +29,7 @@ from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
 from llm_variability.report.figures import INK, MUTED, RULE, draw_headings
 from llm_variability.report.heatmap import choose_text_colour
 from llm_variability.report.lines import COLOURS, MARKERS
-from llm_variability.report.persona_names import name_personas
+from llm_variability.report.personas.names import name_personas
 from llm_variability.report.wording import quantity, show_text
 
 Array = npt.NDArray[np.float64]

@@ -12,8 +12,8 @@ import polars as pl
 
 from llm_variability.report import alarms
 from llm_variability.report.alarms import MIN_PROGRAMS
-from llm_variability.report.persona_schemas import name_flag
-from llm_variability.report.persona_statements import REPLY_WORDS, Names, name_level
+from llm_variability.report.personas.schemas import name_flag
+from llm_variability.report.personas.statements import REPLY_WORDS, Names, name_level
 from llm_variability.report.wording import listing, p_text, percent, quantity
 from llm_variability.separation.permutations import count_labellings
 
@@ -176,7 +176,7 @@ def describe_persona_alarms(
 ) -> list[str]:
     """Gather a study's alarms, those of its prompts first.
 
-    tables: of `persona_schemas.PERSONA_SCHEMAS`, the rows of one study. model: that took the
+    tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. model: that took the
     personas' parts.
     """
     prompts = tables["persona_prompts"]

@@ -12,10 +12,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from llm_variability.report.code_figures import describe_setting
+from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.figures import figure_style
-from llm_variability.report.persona_looks import (
+from llm_variability.report.personas.looks import (
     GAP,
     SCALE_ROOM,
     Array,

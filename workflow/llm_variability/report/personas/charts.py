@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from llm_variability.linguistics.style import FEATURES as STYLE_FEATURES
-from llm_variability.report.code_figures import describe_setting
+from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.figures import INK, MUTED, figure_style
-from llm_variability.report.persona_looks import (
+from llm_variability.report.personas.looks import (
     FONT,
     GAP,
     Array,

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from llm_variability.report.figures import MUTED, RULE, figure_style
-from llm_variability.report.persona_looks import (
+from llm_variability.report.personas.looks import (
     Looks,
     add_panel,
     cut_name,
@@ -25,7 +25,7 @@ from llm_variability.report.persona_looks import (
     measure_text,
     set_headings,
 )
-from llm_variability.report.persona_network import Box, box_around
+from llm_variability.report.personas.network import Box, box_around
 from llm_variability.report.wording import quantity
 
 LABELLED = 40

@@ -12,19 +12,19 @@ from pathlib import Path
 import polars as pl
 from matplotlib.figure import Figure
 
-from llm_variability.report import persona_names as names
 from llm_variability.report.comparisons import Setting
-from llm_variability.report.persona_charts import (
+from llm_variability.report.personas import names
+from llm_variability.report.personas.charts import (
     draw_amount,
     draw_dialogue,
     draw_leakage,
     draw_separation,
     draw_style,
 )
-from llm_variability.report.persona_looks import Looks, choose_looks
-from llm_variability.report.persona_map import draw_map
-from llm_variability.report.persona_matrices import draw_features, draw_similarity, draw_topics
-from llm_variability.report.persona_network import draw_network
+from llm_variability.report.personas.looks import Looks, choose_looks
+from llm_variability.report.personas.map import draw_map
+from llm_variability.report.personas.matrices import draw_features, draw_similarity, draw_topics
+from llm_variability.report.personas.network import draw_network
 from llm_variability.table_contract import Table
 from llm_variability.tables import read_metadata, read_table
 from llm_variability.tables_personas import (

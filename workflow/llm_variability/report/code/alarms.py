@@ -162,7 +162,7 @@ def describe_empty_bands(paraphrases: pl.DataFrame) -> Iterator[str]:
 def describe_code_alarms(tables: Mapping[str, pl.DataFrame]) -> list[str]:
     """Gather a study's alarms, those of its draws first.
 
-    tables: of `code_tables.CODE_SCHEMAS`, the rows of one study.
+    tables: of `tables.CODE_SCHEMAS`, the rows of one study.
     """
     return [
         *alarms.summarise_alarms(tables["code_draws"], "cell"),

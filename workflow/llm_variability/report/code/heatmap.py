@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from llm_variability.config import GREEDY
-from llm_variability.report.code_figures import list_methods, of_set
-from llm_variability.report.code_names import HEATMAP_KINDS
+from llm_variability.report.code.figures import list_methods, of_set
+from llm_variability.report.code.names import HEATMAP_KINDS
 from llm_variability.report.figures import INK, MUTED, draw_headings, figure_style
 from llm_variability.report.heatmap import choose_text_colour
 from llm_variability.report.wording import signed

@@ -8,11 +8,10 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config_code import ORIGINAL, PARAPHRASE
-from llm_variability.report import code_rows as rows
-from llm_variability.report import code_statements as statements
 from llm_variability.report.alarms import MIN_PROGRAMS
-from llm_variability.report.code_alarms import describe_code_alarms
-from llm_variability.report.code_figures import (
+from llm_variability.report.code import rows, statements
+from llm_variability.report.code.alarms import describe_code_alarms
+from llm_variability.report.code.figures import (
     choose_setting,
     describe_choice,
     describe_setting,
@@ -20,8 +19,8 @@ from llm_variability.report.code_figures import (
     list_sets,
     of_set,
 )
-from llm_variability.report.code_heatmap import arrange_panels
-from llm_variability.report.code_names import (
+from llm_variability.report.code.heatmap import arrange_panels
+from llm_variability.report.code.names import (
     CODE_PREFIX,
     HEATMAP_KINDS,
     list_code_figures,
@@ -329,7 +328,7 @@ def build_code_study(
 ) -> Context:
     """Gather what the page says of one study of code.
 
-    tables: of `code_tables.CODE_SCHEMAS`, all studies. programs: a PROGRAMS table of each model.
+    tables: of `tables.CODE_SCHEMAS`, all studies. programs: a PROGRAMS table of each model.
     stars: one of `ASTERISKS`.
     """
     tables = {name: table.filter(pl.col("study") == study) for name, table in tables.items()}
