@@ -66,7 +66,7 @@ def locate_code_figures(paths: Sequence[Path]) -> CodeFigures:
 
 def link_documents(output: Path) -> list[Context]:
     """Name the method's documents, with a link if the package stands in a checkout."""
-    folder = Path(__file__).resolve().parents[3] / "docs"
+    folder = Path(__file__).resolve().parents[4] / "docs"
     return [
         {
             "name": f"docs/{name}",

@@ -86,7 +86,7 @@ def locate_persona_figures(paths: Sequence[Path]) -> PersonaFigures:
 
 def link_persona_documents(output: Path) -> list[Context]:
     """Name the method's documents, with a link if the package stands in a checkout."""
-    folder = Path(__file__).resolve().parents[3] / "docs"
+    folder = Path(__file__).resolve().parents[4] / "docs"
     return [
         {"name": f"docs/{name}", "href": relative(folder / name, output.resolve())}
         for name in DOCUMENTS
