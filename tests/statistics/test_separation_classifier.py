@@ -366,6 +366,8 @@ def test_fewer_than_two_personas_leave_a_reason() -> None:
     none = tuple(f"1-{persona}-{i}" for persona in (1, 2) for i in range(3))
     leakage, confusions = tabulate(make_study(none=none))
     assert leakage["accuracy"].null_count() == leakage["p_value"].null_count() == 2
+    assert leakage["n_personas"].to_list() == [1, 1]
+    assert leakage["chance"].null_count() == 2
     assert leakage["reason"][0].startswith("programs in two tasks of fewer than two personas")
     assert confusions.height == 0
 
@@ -373,8 +375,8 @@ def test_fewer_than_two_personas_leave_a_reason() -> None:
 def test_no_program_at_all_leaves_a_reason() -> None:
     none = tuple(f"{t}-{p}-{i}" for t in range(2) for p in range(3) for i in range(3))
     leakage, _ = tabulate(make_study(none=none))
-    assert leakage["n_programs"].to_list() == [0, 0]
-    assert leakage["accuracy"].null_count() == 2
+    assert leakage["n_programs"].to_list() == leakage["n_personas"].to_list() == [0, 0]
+    assert leakage["accuracy"].null_count() == leakage["chance"].null_count() == 2
 
 
 def test_programs_that_are_all_the_same_say_nothing() -> None:

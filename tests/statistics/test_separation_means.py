@@ -236,7 +236,37 @@ def test_draws_are_averaged_and_kinds_of_replies_are_shares() -> None:
     assert second["lines"] == 11
     assert second["reply_none"] == second["reply_program"] == 0.5
     assert second["reply_words"] == 30.5
-    assert {f"reply_{kind}" for kind in REPLY_KINDS} <= set(first)
+    assert {f"reply_{kind}" for kind in REPLY_KINDS[:-1]} <= set(first)
+    assert "reply_failed" not in first
+
+
+def test_draws_that_failed_are_no_replies_without_code() -> None:
+    prompts = make_prompts(personas=2, tasks=1, iterations=2)
+    told = dict(
+        zip(
+            prompts["prompt_id"],
+            (
+                ["failed", "program", "none"],
+                ["failed"] * 3,
+                ["none"] * 3,
+                ["program", "failed", "program"],
+            ),
+            strict=True,
+        )
+    )
+    features = make_features(prompts, told, draws=3)
+    averaged = average_features(features)
+    assert averaged["reply_none"].to_list() == [0.5, None, 1.0, 0.0]
+    assert averaged["reply_program"].to_list() == [0.5, None, 0.0, 1.0]
+    assert averaged["reply_words"].to_list() == [31.5, None, 31.0, 31.0]
+    means = tabulate_programs(features, prompts, study="s", model="m", seed=1, permutations=99)
+    none = means.filter(feature="reply_none").sort("persona")
+    assert none["mean"].to_list() == [0.5, 0.5]
+    assert none["n_prompts"].to_list() == [1, 2]
+    all_failed = features.with_columns(reply=pl.lit("failed"))
+    nothing = tabulate_programs(all_failed, prompts, study="s", model="m", seed=1, permutations=99)
+    assert nothing.height == means.height
+    assert nothing["mean"].null_count() == nothing["reason"].count() == nothing.height
 
 
 def test_features_of_wording_come_in_columns_topics_by_number() -> None:

@@ -88,7 +88,7 @@ REPLIES = {
     ),
     "words in angle brackets": ("Dear <name>,\n\n<your name>\n", "none"),
     "nothing": ("", "none"),
-    "no text at all": (None, "none"),
+    "no text at all": (None, "failed"),
 }
 
 
@@ -187,7 +187,7 @@ def test_what_a_model_thought_aloud_counts_for_nothing() -> None:
 
 
 def test_a_draw_without_a_text_holds_nothing() -> None:
-    assert read(None) == Reply("none", (), 0, 0)
+    assert read(None) == Reply("failed", (), 0, 0)
 
 
 MARKS = ["```", "```python", "~~~", "> ```sql", "SELECT", "FROM", "<p>", "x = 1", "\x00", "\ud800"]
@@ -694,6 +694,8 @@ def test_every_draw_has_a_row_and_programs_that_parse_have_their_features() -> N
         {"text": fenced(SQL, "sql")},
         {"text": "No."},
         {"text": None, "status": "error", "finish_reason": None},
+        {"text": None, "status": "no_answer", "finish_reason": "length"},
+        {"text": None, "status": "empty"},
     )
     rows = tabulate(drawn)
     told = [(row["reply"], row["tags"], row["reply_lines"], row["reply_words"]) for row in rows]
@@ -703,9 +705,9 @@ def test_every_draw_has_a_row_and_programs_that_parse_have_their_features() -> N
         ("truncated", "python", 1, 0),
         ("other_code", "sql", 4, 0),
         ("none", "", 0, 1),
-        ("none", "", 0, 0),
+        *[("failed", "", 0, 0)] * 3,
     ]
-    assert [row["replicate"] for row in rows] == list(range(6))
+    assert [row["replicate"] for row in rows] == list(range(8))
     assert rows[0].keys() == {*FEATURES.columns, *DESIGN.columns}
     first, *others = rows
     # module, import_statement, dotted_name, identifier; expression_statement, call, identifier,
@@ -798,9 +800,9 @@ def test_the_command_writes_the_features_of_all_cells(
     assert table.select("temperature", "top_p", "replicate", "reply").rows() == [
         ("0", None, 0, "program"),
         ("1.0", "0.8", 0, "none"),
-        ("1.0", "0.8", 1, "none"),
+        ("1.0", "0.8", 1, "failed"),
     ]
-    assert "replies: 1 program, 0 invalid, 0 truncated, 0 other_code, 2 none" in caplog.text
+    assert "replies: 1 program, 0 invalid, 0 truncated, 0 other_code, 1 none, 1 failed" in caplog.text
     made_by = read_metadata(output)
     assert (made_by["study"], made_by["model"], made_by["design"]) == (
         "tiny",

@@ -6,9 +6,13 @@ import polars as pl
 
 from llm_variability.table_contract import SETTING, STATUSES, Column, Table
 
-REPLY_KINDS = ("program", "invalid", "truncated", "other_code", "none")
+REPLY_KINDS = ("program", "invalid", "truncated", "other_code", "none", "failed")
 """What a reply holds: a program of the task's language that parses; code of that language that does
-not; code of it that was cut off; code of other languages only; no code at all."""
+not; code of it that was cut off; code of other languages only; no code at all. The last: no reply
+came (refused by the server, no answer, or empty), which says nothing of replies."""
+
+FAILED = REPLY_KINDS[-1]
+"""The kind of draws without a reply: they count in no share, mean or test of replies."""
 
 COMPARED_FACTORS = ("persona", "role", "gender")
 """What may be the same or not of two prompts of a task: the persona as a whole; its role whatever
@@ -261,7 +265,7 @@ LEAKAGE = Table(
             pl.String, "task or iteration: what is held out as a whole in cross-validation"
         ),
         "accuracy": Column(pl.Float64, "balanced accuracy of the guessed personas", nullable=True),
-        "chance": Column(pl.Float64, "1 / personas"),
+        "chance": Column(pl.Float64, "1 / personas; null: fewer than two", nullable=True),
         "permuted": Column(
             pl.Float64, "mean balanced accuracy where prompts change personas", nullable=True
         ),

@@ -14,6 +14,7 @@ from llm_variability.code.extraction import (
     part_fences,
 )
 from llm_variability.code.languages import find_language
+from llm_variability.tables_personas import FAILED
 
 
 @dataclass(frozen=True)
@@ -158,13 +159,13 @@ def read_reply(
     """Say what a reply holds.
 
     status, source: what `extract_code` found in it, whatever it was asked to strip. cut_off: as
-    there. None, for a draw without a text, is a reply without code or words. What a model thought
+    there. None, for a draw without a text, is one that failed: no reply came. What a model thought
     aloud between tags is left out. Code is what stands in fences that are not for shell commands,
     output or data, or else the program without a fence.
     Raises ConfigError for a language that is not known or whose grammar is not installed.
     """
     if reply is None:
-        return Reply("none")
+        return Reply(FAILED)
     answer = drop_reasoning(reply)
     fences, outside = part_fences(answer)
     tags = tuple(dict.fromkeys(fence.tag for fence in fences if fence.tag))

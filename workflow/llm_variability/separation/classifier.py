@@ -435,7 +435,7 @@ def _describe(
     row: dict[str, Any] = {
         "features": seen,
         "folds": chosen.by,
-        "chance": 1 / max(len(names), 1),
+        "chance": 1 / len(names) if len(names) > 1 else None,
         "n_personas": len(names),
         "n_prompts": programs["prompt_id"].n_unique(),
         "n_programs": programs.height,

@@ -41,7 +41,7 @@ from llm_variability.separation.permutations import (
 )
 from llm_variability.streams import begin_stream
 from llm_variability.table_contract import SETTING
-from llm_variability.tables_personas import FEATURE_COLUMNS, PERSONA_MEANS, REPLY_KINDS
+from llm_variability.tables_personas import FAILED, FEATURE_COLUMNS, PERSONA_MEANS, REPLY_KINDS
 
 CONFIDENCE = 0.95
 
@@ -75,19 +75,21 @@ class Stratum:
 
 
 def average_features(features: pl.DataFrame) -> pl.DataFrame:
-    """Average each feature over the draws of a prompt, truth values as shares.
+    """Average each feature over the replies to a prompt, truth values as shares.
 
-    The share of each kind of reply is a feature too (`reply_none`, ...).
+    The share of each kind of reply is a feature too (`reply_none`, ...). Draws that failed are no
+    replies, so a prompt of which all failed has no value.
     features: a FEATURES table. Returns a row a prompt and setting: SETTING, `prompt_id`, features.
     """
     kinds = [
-        (pl.col("reply") == kind).cast(pl.Float64).alias(f"reply_{kind}") for kind in REPLY_KINDS
+        (pl.col("reply") == kind).cast(pl.Float64).alias(f"reply_{kind}")
+        for kind in REPLY_KINDS
+        if kind != FAILED
     ]
     own = [pl.col(name).cast(pl.Float64) for name in FEATURE_COLUMNS]
     return (
-        features.select(*SETTING, "prompt_id", *kinds, *own)
-        .group_by(*SETTING, "prompt_id", maintain_order=True)
-        .mean()
+        features.group_by(*SETTING, "prompt_id", maintain_order=True)
+        .agg(each.filter(pl.col("reply") != FAILED).mean() for each in (*kinds, *own))
     )
 
 
