@@ -116,6 +116,19 @@ def test_a_mistake_in_the_file_is_told_in_one_line(tmp_path: Path, change: Any, 
     assert told in str(error.value)
 
 
+def test_two_personas_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
+    def collide(values: dict[str, Any]) -> None:
+        role = values["roles"]["astrophysicist"] | {"names": {"binary": "A", "non-binary": "B"}}
+        values["genders"] = {"binary": "man", "non-binary": "person"}
+        values["roles"] = {"eng": role, "eng-non": role}
+
+    path = changed_file(tmp_path, collide)
+    with pytest.raises(
+        ConfigError, match="are both called eng-non-binary. Allowed: names of roles"
+    ):
+        read_personas(path, Personas(model="any", genders=["binary", "non-binary"]))
+
+
 def test_a_role_or_gender_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(ConfigError, match="roles: 'chef' is not there. Allowed: junior-engineer, "):
         personas(roles=["chef", "astrophysicist"])
@@ -228,6 +241,10 @@ FINE = [
     " 3. Horizontal scaling. Out of scope: a user interface.",
     "Please write a script with NumPy which evaluates expressions for arrays of fluxes in Jansky.",
     "To be honest I am not sure what I want, but my pupils should be able to add up their marks.",
+    "To create a quiz mark calculator I would like you to use what you know. I can't provide the"
+    " exact layout yet. My teacher friends can use it too.",
+    "Select an operation from a menu, then print the message to stderr. No language model needed.",
+    "Show the prompt for each number that the user types, and the message in the window.",
     "Could you make me something that adds numbers? I can't do it myself. Of course it should be"
     " easy to use, and the message it shows should be friendly.",
 ]
@@ -253,6 +270,11 @@ def test_a_message_as_a_persona_would_write_it_has_no_flag(text: str) -> None:
         ("Sure! I want a program that adds numbers.", ("meta",)),
         ("Rewritten request: I want a program that adds numbers.", ("meta",)),
         ("I want a calculator. This is paraphrased from the task.", ("meta",)),
+        ("I'm thrilled to be your assistant! I want a calculator.", ("meta",)),
+        ("I would love to help you create a calculator.", ("meta",)),
+        ("I am a computer program that assists others.", ("refusal",)),
+        ("I want this: \nSELECT name FROM bikes", ("answer",)),
+        ("I'm a teacher who wants a calculator.", ("persona",)),
         ("My name is Stephen and I want a calculator.", ("persona",)),
         ("As an English teacher I want a calculator.", ("persona",)),
         ("The persona would like a calculator.", ("persona",)),

@@ -263,12 +263,13 @@ def test_screen_tells_the_published_study(monkeypatch, capsys) -> None:
 def test_json_is_what_is_on_the_screen(monkeypatch, capsys) -> None:
     text = run(monkeypatch, capsys, DEFAULT)
     plan = json.loads(run(monkeypatch, capsys, DEFAULT, "--json"))
-    tokens = (448 + 192) * 80 + 135 * 128
-    assert plan["draws"] == 448 + 192 + 135
+    tokens = (448 + 192) * 80 + 135 * 128 + 24 * 256
+    assert plan["draws"] == 448 + 192 + 135 + 24
     assert plan["answer_tokens"] == tokens
     assert plan["hours"] == pytest.approx(tokens / 195 / 3_600)
     assert plan["code_studies"]["code"]["all_draws"] == 135
-    assert "code: a study of code; no power is computed" in text
+    assert plan["code_studies"]["personas"]["all_draws"] == 2 * 4 * 3
+    assert "code: compares programs; no power is computed" in text
     assert "6 minutes of drawing at 195 tokens/s: SmolLM2-135M on two CPU cores" in text
     assert plan["vector_dimensions"] == {"all-MiniLM-L6-v2": 384}
     for study in plan["studies"].values():

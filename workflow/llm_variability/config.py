@@ -40,6 +40,7 @@ from llm_variability.config_code import (
     Frame,
     Paraphrasing,
     ProgramSimilarity,
+    TreeSimilarity,
     WordNetSource,
 )
 from llm_variability.config_fields import (
@@ -770,6 +771,16 @@ class Settings(Section):
                 f" models.{model_name}.max_model_len = {model.max_model_len}, which holds the"
                 " request too. Allowed: fewer than that",
             )
+
+    @model_validator(mode="after")
+    def _measures_have_names_of_their_own(self) -> Settings:
+        for name in self.encoders:
+            if name in get_args(TreeSimilarity):
+                raise PydanticCustomError(
+                    "source",
+                    f"encoders.{name}: a tree similarity has this name. Allowed: any other name",
+                )
+        return self
 
     @model_validator(mode="after")
     def _validates_with_an_encoder(self) -> Settings:

@@ -30,6 +30,8 @@ BANDS = ("low", "medium", "high")
 EXACT = ("keyboard", "synonym")
 """Methods that leave a text as it is at rate 0."""
 
+TreeSimilarity = Literal["tsed", "tsed-published"]
+
 MethodName = Literal["keyboard", "synonym", "nlpaug-keyboard", "nlpaug-synonym"]
 
 
@@ -175,13 +177,13 @@ class EditCosts(Section):
 class ProgramSimilarity(Section):
     """How alike two programs are."""
 
-    variants: Annotated[
-        list[Literal["tsed", "tsed-published"]], Field(min_length=1), AfterValidator(each_once)
-    ] = optional(
-        ["tsed", "tsed-published"],
-        "Tree similarities; the first is the primary one. `tsed-published` has the labels, costs"
-        " and direction of the published code.",
-        "a list of tsed, tsed-published, each once",
+    variants: Annotated[list[TreeSimilarity], Field(min_length=1), AfterValidator(each_once)] = (
+        optional(
+            ["tsed", "tsed-published"],
+            "Tree similarities; the first is the primary one. `tsed-published` has the labels,"
+            " costs and direction of the published code.",
+            "a list of tsed, tsed-published, each once",
+        )
     )
     costs: EditCosts | None = optional(
         None, "Costs of edits for `tsed` (default: 1 each).", "a mapping"

@@ -102,13 +102,16 @@ COOCCURRENCES = Table(
     },
 )
 
+SEVERAL = "several"
+"""Stands for personas of which none has the largest share alone."""
+
 ENTITY_MAP = Table(
     "entity_map",
     {
         "entity": Column(pl.String, "an entity"),
         "x": Column(pl.Float64, "place on the map; near ones stand in like sentences"),
         "y": Column(pl.Float64, "place on the map"),
-        "persona": Column(pl.String, "persona with most of its sentences, by share"),
+        "persona": Column(pl.String, "persona with most of its sentences, by share, or several"),
         "share": Column(pl.Float64, "its share, personas of unlike length made alike"),
         "sentences": Column(pl.Int32, "sentences with it, of all personas"),
     },

@@ -12,7 +12,7 @@ from llm_variability.fits.random_intercept import Floats
 from llm_variability.linguistics.entities import find_entities
 from llm_variability.linguistics.prompts import Prompt
 from llm_variability.linguistics.topics import list_content
-from llm_variability.tables_personas import ENTITY_MAP
+from llm_variability.tables_personas import ENTITY_MAP, SEVERAL
 
 MOST_ENTITIES = 500
 """Entities on the map: those of most sentences, of as many the first in the alphabet."""
@@ -24,7 +24,7 @@ def draw_map(prompts: Sequence[Prompt]) -> pl.DataFrame:
     """Place entities on a map: an ENTITY_MAP table, in alphabetical order.
 
     The share of a persona is its sentences with the entity / all its sentences, divided by the sum
-    of that over personas; of personas with the same share the first that asks is told.
+    of that over personas; where two or more have the largest one, SEVERAL stands for them.
     """
     by_entity: dict[str, Counter[str]] = {}
     contexts: dict[str, Counter[str]] = {}
@@ -41,14 +41,15 @@ def draw_map(prompts: Sequence[Prompt]) -> pl.DataFrame:
     rows = []
     for entity, (x, y) in zip(kept, places, strict=True):
         rates = {who: by_entity[entity][who] / n for who, n in said.items()}
-        most = max(rates, key=lambda who: rates[who])
+        largest = max(rates.values())
+        most = [who for who, rate in rates.items() if rate > largest * (1 - _ROUNDING)]
         rows.append(
             {
                 "entity": entity,
                 "x": float(x),
                 "y": float(y),
-                "persona": most,
-                "share": rates[most] / sum(rates.values()),
+                "persona": most[0] if len(most) == 1 else SEVERAL,
+                "share": largest / sum(rates.values()),
                 "sentences": by_entity[entity].total(),
             }
         )

@@ -9,7 +9,7 @@ from llm_variability.stimuli.persona_file import Persona
 FLAGS = {
     "empty": "nothing came",
     "answer": "it answers the task: it holds code, or tells the steps to take",
-    "meta": "it talks about writing the message, or begins as an assistant's reply does",
+    "meta": "it talks about writing the message, or speaks as an assistant does",
     "persona": "it speaks about the persona: the name, the label, or a word of the file",
     "refusal": "it declines, or says that a model is writing",
     "cut": "it ended at the most tokens that were allowed",
@@ -36,12 +36,14 @@ _CODE = _any_of(
     r"^\s*(?:public|private|static) \w+ .*[{;]\s*$",
     r"^\s*(?:const|let|var) \w+ ?=",
     r"^\s*(?:function \w+\(|print\(|\w+ = (?:input|int|float)\()",
-    r"^\s*(?:#include\b|<!DOCTYPE|<html|CREATE TABLE|SELECT .* FROM)",
+    r"^\s*(?:#include\b|<!DOCTYPE|<html)",
+    r"^\s*(?-i:CREATE TABLE\b|SELECT .+ FROM\b|INSERT INTO\b)",
     lines=True,
 )
 _STEPS = _any_of(
     _OPENING + r"(?:in order )?to (?:make|create|build|write|develop|design|implement|generate)\b"
-    r"[^.?!\n]{0,120}\b(?:you|we|follow|start|begin)\b",
+    r"(?:(?!\b(?:I|me|my|us|our)\b)[^.?!\n]){0,120}"
+    r"\b(?:you|we)(?:'ll)? (?:can|could|will|may|need|should|must|have)\b",
     _OPENING + r"(?:first|step 1)\b[^.\n]{0,40}\b(?:open|install|import|create a new|define)\b",
     r"\bfollow(?:ing)? (?:these|the) steps\b",
     r"\bhere(?:'s| is| are) (?:the|a|an|some|how)\b[^.\n]{0,60}"
@@ -50,18 +52,22 @@ _STEPS = _any_of(
 _META = _any_of(
     _OPENING + r"(?:sure|certainly|absolutely|of course|okay|ok)\s*[,!.:]",
     _OPENING + r"(?:rewritten|message|prompt|request|subject|title)\s*:",
+    _OPENING + r"(?:this|the) (?:message|prompt|request) (?:is|was)\b",
     r"\b(?:rewritten|rewrote|rephras\w+|reword(?:ed|ing)|paraphras\w+)\b",
-    r"\b(?:this|the|your) (?:original )?(?:message|prompt) (?:is|was|that|to|for|in)\b",
+    r"\b(?:original|above) (?:message|prompt|request)\b",
     r"\bin (?:my|his|her|their) own words\b",
     r"\bhere(?:'s| is) (?:the|a|an|my|your) (?:message|prompt|request|version)\b",
+    r"\b(?:here|happy|glad|ready|pleased|thrilled|excited|delighted|love) to (?:help|assist) you\b",
+    r"\b(?:here|ready|equipped|designed) to (?:help|assist)\b",
+    r"\bhow (?:can|may) I (?:help|assist)\b",
+    r"\bI(?:'m| am)[^.\n]{0,30} your (?:\w+ )?assistant\b",
 )
 _REFUSAL = _any_of(
     r"\bI(?:'m| am) (?:sorry|unable|not able)\b",
     r"\bI (?:can(?:no|')t|cannot|won't|will not)"
-    r" (?:help|assist|do that|fulfil|comply|provide|rewrite|take on)\b",
+    r" (?:help|assist|do that|fulfil|comply|rewrite|take on)\b",
     r"\bas an? (?:AI|artificial|language model)\b",
-    r"\b(?:AI|language) (?:model|assistant)\b",
-    r"\bI(?:'m| am) an AI\b",
+    r"\bI(?:'m| am) an? (?:AI|artificial|language model|computer program)\b",
 )
 _QUOTES = {'"': '"', "'": "'", "\N{LEFT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}"}
 
@@ -81,7 +87,7 @@ def fold_words(text: str) -> str:
 
 def _speaks_of(persona: Persona, text: str) -> bool:
     told = [persona.first_name, persona.told.label, "persona", *persona.told.words]
-    return any(re.search(rf"\b{re.escape(each)}\b", text, re.IGNORECASE) for each in told)
+    return any(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", text, re.IGNORECASE) for each in told)
 
 
 def find_flags(text: str, task: str, persona: Persona, cut: bool) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ def to_text(plan: Plan) -> str:
     for each in plan.code:
         lines += [
             "",
-            f"{each.name}: a study of code; no power is computed, paraphrases not counted",
+            f"{each.name}: compares programs; no power is computed, and prompts that a model"
+            " writes are not counted",
         ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

@@ -133,6 +133,15 @@ def read_personas(path: Path, wanted: Personas) -> list[Persona]:
         for role in roles
         for gender in wanted.genders
     ]
+    by_name: dict[str, Persona] = {}
+    for persona in personas:
+        other = by_name.setdefault(persona.name, persona)
+        if other is not persona:
+            raise ConfigError(
+                f"{shown(path)}: roles: {persona.role!r} in {persona.gender!r} and {other.role!r}"
+                f" in {other.gender!r} are both called {persona.name}. Allowed: names of roles and"
+                " genders that tell personas apart when put together"
+            )
     if len(personas) < 2:
         raise ConfigError(
             f"{shown(path)}: {len(personas)} persona, which there is none to compare with. Allowed:"
