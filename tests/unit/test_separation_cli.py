@@ -39,9 +39,11 @@ OUTPUTS = {
     "leakage": LEAKAGE,
     "confusions": CONFUSIONS,
 }
+ENDS = ("first", "second")
 SETTINGS = (("0", None, 1), ("1.0", "0.8", 2))
 """Temperature, top-p and draws a prompt."""
 
+PERSONAS = ("junior", "teacher", "nurse")
 PROMPTS = [
     {
         "task": f"brief/{task}",
@@ -54,7 +56,7 @@ PROMPTS = [
         "sampled": "yes" if i == 0 else "no",
         "prompt_id": f"{task}-{role}-{i}",
     }
-    for task, role, i in product(("calculator", "shop"), ("junior", "teacher"), range(3))
+    for task, role, i in product(("calculator", "shop"), PERSONAS, range(3))
 ]
 DRAWS = [
     (temperature, top_p, prompt, replicate)
@@ -221,14 +223,14 @@ def test_every_model_setting_measure_and_contrast_has_a_row(
     written: dict[str, dict[str, pl.DataFrame]],
 ) -> None:
     tables = written["m+other"]
-    # 2 models x 2 settings x 2 measures x 2 variants x (overall, 2 tasks, 2 levels, 1 pair).
-    assert tables["similarity"].height == 2 * 2 * 2 * 2 * 6
+    # 2 models x 2 settings x 2 measures x 2 variants x (overall, 2 tasks, 3 levels, 3 pairs).
+    assert tables["similarity"].height == 2 * 2 * 2 * 2 * 9
     tested = tables["similarity"].filter(variant="iterations")
     assert tested["p_value"].null_count() == tested["ci_low"].null_count() == 0
     assert tested.filter(temperature="0")["same_prompt"].null_count() == tested.height // 2
     assert tested.filter(temperature="1.0")["same_prompt"].null_count() == 0
     assert tables["leakage"].height == 2 * 2 * 2
-    assert tables["confusions"].height == 2 * 2 * 2 * 4
+    assert tables["confusions"].height == 2 * 2 * 2 * 9
 
 
 def test_means_are_of_programs_by_model_and_of_prompts_once(
@@ -242,7 +244,7 @@ def test_means_are_of_programs_by_model_and_of_prompts_once(
         "topic-2",
     ]
     n_features = len(FEATURE_COLUMNS) + 5  # and five kinds of replies
-    assert means.height - wording.height == 2 * 2 * n_features * 2
+    assert means.height - wording.height == 2 * 2 * n_features * 3
     programs = means.filter(feature="reply_program")
     assert programs["mean"].unique().to_list() == [1.0]
 
@@ -260,18 +262,29 @@ def test_a_further_model_changes_adjusted_p_values_only(
     assert sizes.to_list() == [4] * 8  # two models and two settings, by each set of features
 
 
-def strip_programs(model: dict[str, list[Path]]) -> None:
-    """Leave no program in a model's tables, as if it had only talked."""
+def strip_programs(model: dict[str, list[Path]], prompts: str = "", reply: str = "none") -> None:
+    """Leave no program of some prompts in a model's tables, as if it had only talked.
+
+    prompts: what is in their ids. reply: kind of reply in place of a program.
+    """
     of_program = [name for name in FEATURE_COLUMNS if not name.startswith("reply_")]
-    nothing = [pl.lit(None, FEATURES.columns[name].dtype).alias(name) for name in of_program]
-    for path, table, change in (
-        *((path, PROGRAM_PAIRS, None) for path in model["pairs"]),
-        (model["features"][0], FEATURES, [pl.lit("none").alias("reply"), *nothing]),
-        (model["programs"][0], PROGRAMS, [pl.lit(None, pl.String).alias("code")]),
-    ):
-        frame, metadata = read_table(path, table), read_metadata(path)
-        stripped = frame.clear() if change is None else frame.with_columns(*change)
-        write_table(stripped, path, table, metadata)
+    here = pl.col("prompt_id").str.contains(prompts, literal=True)
+    apart = [~pl.col(f"{end}_prompt").str.contains(prompts, literal=True) for end in ENDS]
+    nothing = {
+        "features": {"reply": pl.lit(reply), **dict.fromkeys(of_program, pl.lit(None))},
+        "programs": {"code": pl.lit(None)},
+    }
+    for name, table in (("pairs", PROGRAM_PAIRS), ("features", FEATURES), ("programs", PROGRAMS)):
+        for path in model[name]:
+            frame, metadata = read_table(path, table), read_metadata(path)
+            if table is PROGRAM_PAIRS:
+                frame = frame.filter(*apart)
+            else:
+                frame = frame.with_columns(
+                    pl.when(here).then(value).otherwise(pl.col(column)).alias(column)
+                    for column, value in nothing[name].items()
+                )
+            write_table(frame, path, table, metadata)
 
 
 def test_a_model_that_wrote_no_program_has_rows_with_reasons(
@@ -281,14 +294,36 @@ def test_a_model_that_wrote_no_program_has_rows_with_reasons(
     strip_programs(silent)
     run(monkeypatch, tmp_path, write_prompts(tmp_path), model, silent)
     tables = {name: each.filter(model="silent") for name, each in read_outputs(tmp_path).items()}
-    assert tables["similarity"].height == 2 * 2 * 2 * 6
+    assert tables["similarity"].height == 2 * 2 * 2 * 9
     assert tables["similarity"]["difference"].null_count() == tables["similarity"].height
     assert tables["leakage"]["accuracy"].null_count() == 4
     for name in ("similarity", "leakage"):
         assert tables[name]["reason"].null_count() == 0
     lines = tables["means"].filter(feature="lines")
-    assert lines["mean"].null_count() == lines.height == 4
-    assert tables["means"].filter(feature="reply_none")["mean"].to_list() == [1.0] * 4
+    assert lines["mean"].null_count() == lines.height == 2 * 3
+    assert tables["means"].filter(feature="reply_none")["mean"].to_list() == [1.0] * 6
+
+
+@pytest.mark.parametrize("without", PERSONAS)
+def test_a_persona_without_a_program_is_not_compared_and_the_others_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: str
+) -> None:
+    model = write_model(tmp_path, "m")
+    strip_programs(model, f"-{without}-")
+    run(monkeypatch, tmp_path, write_prompts(tmp_path), model)
+    tables = read_outputs(tmp_path)
+    of_programs = tables["means"].filter(pl.col("feature").is_in(["lines", "branches"]))
+    alone = of_programs.filter(persona=f"{without}-male")
+    others = of_programs.filter(pl.col("persona") != f"{without}-male")
+    for name in ("mean", "p_value", "p_holm", "p_bh", "family_size"):
+        assert alone[name].null_count() == alone.height == 4
+        assert others[name].null_count() == 0
+    assert (others["p_holm"] >= others["p_value"]).all()
+    # One p value a feature of those that vary, reply_none and reply_program among them.
+    sizes = tables["means"].filter(temperature="0", model="m").drop_nulls("p_value")
+    assert sizes["family_size"].unique().to_list() == [sizes["feature"].n_unique()]
+    assert tables["leakage"]["n_personas"].to_list() == [2] * 4
+    assert tables["leakage"]["chance"].to_list() == [0.5] * 4
 
 
 def test_a_family_too_large_for_the_permutations_is_told(
@@ -296,8 +331,9 @@ def test_a_family_too_large_for_the_permutations_is_told(
 ) -> None:
     with caplog.at_level("INFO"):
         run(monkeypatch, tmp_path, write_prompts(tmp_path), write_model(tmp_path, "m"))
-    assert "separation: 4 tests in a family: with 49 permutations" in caplog.text
-    assert "80 permutations are enough" in caplog.text
+    told = "separation: 6 tests of levels of personas, tsed: with 49 permutations p_holm is never"
+    assert told in caplog.text
+    assert "120 permutations are enough" in caplog.text
 
 
 def test_bad_input_is_one_line(

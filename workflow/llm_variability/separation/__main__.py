@@ -13,9 +13,11 @@ from llm_variability.logs import log, stage_log, stage_parser
 from llm_variability.separation import VERSION
 from llm_variability.separation.classifier import tabulate_leakage
 from llm_variability.separation.families import (
+    LEVEL,
     adjust_leakage,
     adjust_means,
     adjust_separation,
+    find_unreachable,
 )
 from llm_variability.separation.means import tabulate_programs, tabulate_wording
 from llm_variability.separation.prompt_pairs import list_prompts
@@ -78,17 +80,6 @@ def _require_pairs_once(pairs: dict[str, pl.DataFrame]) -> None:
             )
 
 
-def explain_family(frame: pl.DataFrame, permutations: int) -> str | None:
-    """Say that a family has too many tests for any adjusted p value by Holm to be below 5%."""
-    largest = frame["family_size"].max()
-    if not isinstance(largest, int) or largest <= 0.05 * (permutations + 1):
-        return None
-    return (
-        f"{largest} tests in a family: with {permutations} permutations p_holm is never below"
-        f" 0.05; {20 * largest} permutations are enough"
-    )
-
-
 def separate(arguments: argparse.Namespace) -> None:
     """Read, compute model by model, log what has no number, write."""
     study, seed = arguments.study, arguments.seed
@@ -144,9 +135,13 @@ def separate(arguments: argparse.Namespace) -> None:
         missing = frame[number].null_count()
         log.info("%s: %d rows, %d without %s", table.name, frame.height, missing, number)
         if "family_size" in frame.columns:
-            reason = explain_family(frame, int(metadata["permutations"]))
-            if reason:
-                log.info("%s: %s", table.name, reason)
+            permutations = int(metadata["permutations"])
+            for each in find_unreachable(table, frame, permutations):
+                log.info(
+                    "%s: %d tests of %s: with %d permutations p_holm is never below %g;"
+                    " %d permutations are enough",
+                    *(table.name, each.tests, each.family, permutations, LEVEL, each.needed),
+                )
         write_table(frame, path, table, metadata)
 
 

@@ -87,9 +87,8 @@ def average_features(features: pl.DataFrame) -> pl.DataFrame:
         if kind != FAILED
     ]
     own = [pl.col(name).cast(pl.Float64) for name in FEATURE_COLUMNS]
-    return (
-        features.group_by(*SETTING, "prompt_id", maintain_order=True)
-        .agg(each.filter(pl.col("reply") != FAILED).mean() for each in (*kinds, *own))
+    return features.group_by(*SETTING, "prompt_id", maintain_order=True).agg(
+        each.filter(pl.col("reply") != FAILED).mean() for each in (*kinds, *own)
     )
 
 
