@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from llm_variability.report.personas.matrices import is_share
+from llm_variability.report.personas.schemas import CAME_KINDS
 from llm_variability.stimuli.personas import DESIGN
 from llm_variability.table_contract import Table
 from llm_variability.tables import COUNTS, DRAWS, STIMULI, write_table
@@ -30,7 +31,6 @@ from llm_variability.tables_personas import (
     FEATURES,
     LEAKAGE,
     PERSONA_MEANS,
-    REPLY_KINDS,
     REWRITINGS,
     SEPARATION,
     SHARED_ENTITIES,
@@ -40,6 +40,12 @@ from llm_variability.tables_personas import (
 )
 
 ROLES = ("junior-engineer", "principal-engineer", "english-teacher", "astrophysicist")
+LABELS = {
+    "junior-engineer": "junior engineer",
+    "principal-engineer": "principal engineer",
+    "english-teacher": "English teacher",
+    "astrophysicist": "astrophysicist",
+}
 TEACHER = "english-teacher-male"
 TASKS = ("brief/calculator", "brief/bike-shop")
 ITERATIONS = 3
@@ -192,7 +198,7 @@ def _program_means(study: str, models: Sequence[str]) -> Iterator[dict[str, Any]
     """The n-th persona, from 0, has 0.5 (n - 1.5) standard errors of 1 more than the mean; the
     teacher's code has 10 more lines of input and no class."""
     for model, setting in itertools.product(models, SETTINGS):
-        for feature in (*(f"reply_{kind}" for kind in REPLY_KINDS), *FEATURE_COLUMNS):
+        for feature in (*(f"reply_{kind}" for kind in CAME_KINDS), *FEATURE_COLUMNS):
             for rank, (persona, _, _) in enumerate(list_personas()):
                 mean, error = 5.0 + 0.5 * (rank - 1.5), 1.0
                 p_value = 0.4
@@ -436,7 +442,7 @@ def write_persona_results(
         made | {"files": {"personas.yaml": "0123abcd"}},
     )
     who = {
-        name: {"label": role.replace("-", " "), "description": f"You are a {role}. <b>Bold</b>"}
+        name: {"label": LABELS[role], "description": f"You are a {role}. <b>Bold</b>"}
         for name, role, _ in list_personas()
     }
     asked = {"tasks": {task: f"Write code for {task}." for task in TASKS}, "personas": who}
@@ -538,6 +544,7 @@ def make_persona_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> li
                 + [f"--means={own / 'means.parquet'}", f"--leakage={own / 'leakage.parquet'}"]
                 + [f"--confusions={own / 'confusions.parquet'}"]
                 + ["--features", *of(folder, f"features/{study}/*")]
+                + [f"--rewritings={folder / 'rewritings' / study}.parquet"]
                 + [f"--shared={wording / 'shared.parquet'}", f"--map={wording / 'map.parquet'}"]
                 + [f"--entities={wording / 'entities.parquet'}"]
                 + [f"--topics={wording / 'topics.parquet'}"]

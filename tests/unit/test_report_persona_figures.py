@@ -53,8 +53,10 @@ from llm_variability.report.personas.names import (
     choose_persona_setting,
     list_persona_figures,
     name_personas,
+    read_labels,
 )
 from llm_variability.report.personas.network import Box, box_around, draw_network
+from llm_variability.report.personas.schemas import CAME_KINDS
 from llm_variability.table_contract import Table
 from llm_variability.tables import write_table
 from llm_variability.tables_personas import (
@@ -65,8 +67,8 @@ from llm_variability.tables_personas import (
     FEATURE_COLUMNS,
     LEAKAGE,
     PERSONA_MEANS,
-    REPLY_KINDS,
     SEPARATION,
+    SEVERAL,
     SHARED_ENTITIES,
     TOPIC_WEIGHTS,
     TOPICS,
@@ -229,7 +231,7 @@ def make_means(
         add({"study": "personas"}, f"topic-{topic}", 0.2, 0.4, share=True)
     for number, model in enumerate(models):
         head = {"study": "personas", "model": model, "temperature": "1.0", "top_p": "1.0"}
-        for kind in REPLY_KINDS:
+        for kind in CAME_KINDS:
             add(head, f"reply_{kind}", 0.1, 0.5, share=True)
         for feature in FEATURE_COLUMNS:
             level = {"lines": 60.0, "reply_lines": 70.0, "nodes": 800.0, "reply_words": 200.0}
@@ -399,6 +401,10 @@ def list_texts(figure) -> list[str]:
     return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 
+def list_legend(figure) -> list[str]:
+    return [text.get_text() for text in figure.texts]
+
+
 def list_drawn(figure) -> list[tuple[str, object]]:
     """The texts that are drawn, with their boxes in pixels; ticks outside of their axes are not."""
     with figure_style():
@@ -466,6 +472,49 @@ def test_every_figure_has_a_caption():
     captions = Path(__file__).parents[2] / "workflow/report"
     for each in list_persona_figures(["tsed"], dialogue=True):
         assert (captions / f"{each.caption}.rst").read_text(encoding="utf-8").strip()
+
+
+def test_a_persona_is_called_by_its_label_as_it_is():
+    labels = {"english-teacher-male": "English teacher", "junior-engineer-male": "  "}
+    names = name_personas(make_personas(), labels)
+    assert names["english-teacher-male"] == "English teacher"
+    assert names["junior-engineer-male"] == "junior engineer"
+    both = name_personas(
+        make_personas(ROLES[:1], ("male", "female")),
+        dict.fromkeys(
+            ("junior-engineer-male", "junior-engineer-female"), "junior AI engineer\u202e"
+        ),
+    )
+    assert both["junior-engineer-female"] == "junior AI engineer⟨U+202E⟩ (female)"
+
+
+def test_labels_that_are_not_told_apart_are_left_aside():
+    labels = {f"{role}-male": "engineer" for role in ROLES[:2]}
+    assert name_personas(make_personas(), labels) == name_personas(make_personas())
+
+
+def test_labels_are_those_of_the_rewritings():
+    made_by = {"personas": {"a": {"label": "A b", "description": "x"}, "c": {}}}
+    assert read_labels(made_by) == {"a": "A b"}
+    assert read_labels({}) == {}
+
+
+def test_entities_of_no_one_persona_are_grey_and_named(tables):
+    plain = draw("map", tables)
+    entity_map = tables.entity_map.with_columns(persona=pl.lit(SEVERAL))
+    figure = draw("map", replace(tables, entity_map=entity_map))
+    colours = {
+        to_hex(colour) for points in figure.axes[0].collections for colour in points.get_facecolor()
+    }
+    assert colours == {"#8a93a3"}
+    assert "several personas" in list_legend(figure)
+    assert "several personas" not in list_legend(plain)
+
+
+def test_figures_call_personas_by_their_labels(tables):
+    labels = {persona: f"The {at}th" for at, persona in enumerate(tables.personas["persona"])}
+    told = list_legend(draw("map", replace(tables, labels=labels)))
+    assert {"The 0th", "The 1th"} <= set(told)
 
 
 def test_a_persona_is_its_role_and_has_its_gender_only_where_genders_differ():

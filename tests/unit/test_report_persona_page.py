@@ -137,9 +137,9 @@ def test_the_summary_says_what_was_found_before_the_alarms(page):
     assert "by persona and decoding setting" in summary
     assert "Code for different personas is less alike than code for the same in 4 of 4" in summary
     assert "model-b writes 3.0 times as much as model-a" in summary
-    assert "english teacher 20%" in summary
+    assert "model-a: English teacher 20%" in summary
     assert summary.index("Furthest apart") < summary.index("Alarms")
-    assert "personas: fewer prompts than asked for of english teacher" in summary
+    assert "personas: fewer prompts than asked for of English teacher" in summary
     assert "Nothing was run." not in summary and "Which p-value." not in page.text
 
 
@@ -147,7 +147,7 @@ def test_the_table_of_personas_shows_what_is_particular_to_each(html):
     table = re.search(r'<table class="portraits">.*?</table>', html, re.DOTALL)
     assert table is not None
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', table[0], re.DOTALL)
-    assert [name for name, _ in rows] == [name.replace("-", " ") for name in inputs.ROLES]
+    assert [name for name, _ in rows] == [inputs.LABELS[name] for name in inputs.ROLES]
     emphasis, tone, shape, without = re.findall(r"<td>(.*?)</td>", rows[2][1], re.DOTALL)
     assert emphasis.startswith("<div>page (100%; others 5.6%)</div><div>button (80%; others 0%)")
     assert "<div>questions, share of sentences 60% (others 5%)</div>" in tone

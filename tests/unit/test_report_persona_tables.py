@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from llm_variability.config_personas import Separation
 from llm_variability.report.comparisons import at_setting
 from llm_variability.report.personas import alarms, excerpts, statements
 from llm_variability.report.personas.names import name_personas
@@ -21,9 +22,11 @@ from llm_variability.report.personas.rows import (
     tabulate_contrasts,
     tabulate_means,
     tabulate_overall,
+    tabulate_replies,
     tabulate_topics,
+    title_contrasts,
 )
-from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
+from llm_variability.report.personas.schemas import CAME_KINDS, PERSONA_SCHEMAS
 from llm_variability.report.personas.tables import (
     collect_persona_tables,
     count_replies,
@@ -31,7 +34,14 @@ from llm_variability.report.personas.tables import (
     list_askers,
 )
 from llm_variability.report.summaries import read_tables, write_tables
-from llm_variability.tables_personas import ENTITIES, FEATURES, REWRITINGS
+from llm_variability.tables_personas import (
+    ENTITIES,
+    FEATURE_COLUMNS,
+    FEATURES,
+    REPLY_KINDS,
+    REWRITINGS,
+    SEVERAL,
+)
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("persona_inputs.py"))))
 AT_ONE = ("1.0", "1.0")
@@ -117,9 +127,60 @@ def test_replies_are_counted_by_kind_with_prompts_that_have_no_program():
         row | {"prompt_id": "b", "replicate": 1, "reply": "none", "reply_lines": 0},
     ]
     (told,) = count_replies(inputs.make_frame(FEATURES, rows, "persona")).to_dicts()
+    assert (told["replies"], told["failed"], told["failed_share"]) == (4, 0, 0.0)
     assert (told["prompts"], told["prompts_without_program"], told["draws"]) == (2, 1, 4)
     assert (told["program"], told["other_code"], told["none"], told["invalid"]) == (1, 1, 2, 0)
     assert (told["none_share"], told["mean_reply_lines"], told["mean_lines"]) == (0.5, 3.0, 6.0)
+
+
+def test_draws_without_a_reply_count_in_no_share_of_replies():
+    row = {"temperature": "0", "persona": "p", "reply_words": 0, "tags": "", "prompt_id": "a"}
+    failed = row | {"reply": "failed", "reply_lines": 0}
+    rows = [
+        row | {"replicate": 0, "reply": "program", "reply_lines": 8, "lines": 6},
+        row | {"replicate": 1, "reply": "none", "reply_lines": 0},
+        *({**failed, "replicate": 2 + at} for at in range(6)),
+        *({**failed, "persona": "q", "replicate": at} for at in range(2)),
+    ]
+    counted = count_replies(inputs.make_frame(FEATURES, rows, "persona"))
+    came, lost = counted.to_dicts()
+    assert (came["draws"], came["replies"], came["failed"], came["failed_share"]) == (8, 2, 6, 0.75)
+    assert (came["none_share"], came["program_share"], came["mean_reply_lines"]) == (0.5, 0.5, 4.0)
+    assert (lost["draws"], lost["replies"], lost["failed_share"]) == (2, 0, 1.0)
+    assert lost["none_share"] is None and lost["mean_reply_lines"] is None
+
+
+def without_replies(replies: pl.DataFrame, persona: str) -> pl.DataFrame:
+    """Let all draws of a persona fail."""
+    is_lost = pl.col("persona") == persona
+    kinds = [kind for kind in REPLY_KINDS if kind != "failed"]
+    return replies.with_columns(
+        *(pl.when(is_lost).then(0).otherwise(each).alias(each) for each in (*kinds, "replies")),
+        *(pl.when(~is_lost).then(f"{each}_share").alias(f"{each}_share") for each in kinds),
+        failed=pl.when(is_lost).then("draws").otherwise(0),
+        failed_share=is_lost.cast(pl.Float64),
+    )
+
+
+def test_what_failed_is_told_beside_the_replies_and_raises_no_alarm_of_programs(tables, names):
+    replies = without_replies(tables["persona_replies"], inputs.TEACHER)
+    told = statements.describe_replies(replies)
+    # The teacher has 5 prompts of 23, of 2 draws each by 2 models at 2 settings.
+    assert told == (
+        "Of 144 replies 100% are programs that parse. 40 draws of 184 brought no reply and count"
+        " nowhere."
+    )
+    assert "Every reply holds code" in statements.describe_without_code(replies, AT_ONE, names)
+    assert list(alarms.describe_failing_replies(replies, names)) == []
+    left = statements.describe_left_out(tables | {"persona_replies": replies}, {})
+    assert left[0].startswith("40 draws without a reply (refused by the server,")
+    row = tabulate_replies(replies, names, one_model=False).rows[2]
+    # Replies, five kinds, failed.
+    assert [cell.text for cell in row[3:10]] == ["0", *["0"] * 5, "10"]
+    lost = replies.filter(persona=inputs.TEACHER)
+    assert statements.describe_replies(lost) == (
+        "No reply came. 40 draws of 40 brought no reply and count nowhere."
+    )
 
 
 def test_replies_and_programs_of_a_persona_stand_in_one_row(tables):
@@ -151,12 +212,47 @@ def test_replies_are_told_in_shares_that_add_up(tables):
 
 
 def test_who_gets_no_code_is_told(tables, names):
-    told = statements.describe_without_code(tables["persona_replies"], names)
-    # 8 of the teacher's 5 prompts x 2 draws x 2 models x 2 settings.
-    assert told.startswith("No code at all, of replies by persona: english teacher 20%,")
+    told = statements.describe_without_code(tables["persona_replies"], AT_ONE, names)
+    # 2 of the teacher's 5 prompts x 2 draws of each model at a setting.
+    shares = "english teacher 20%, junior engineer 0%, principal engineer 0% and astrophysicist 0%"
+    assert told == (
+        f"No code at all, of the replies to each persona: model-a: {shares}; model-b: {shares}."
+    )
     none = tables["persona_replies"].with_columns(none=pl.lit(0, pl.Int64))
-    assert "Every reply holds code" in statements.describe_without_code(none, names)
-    assert statements.describe_without_code(none.clear(), names) == "There is no reply."
+    assert "Every reply holds code" in statements.describe_without_code(none, AT_ONE, names)
+    assert statements.describe_without_code(none.clear(), AT_ONE, names) == "There is no reply."
+
+
+def test_no_code_is_told_of_the_setting_alone_and_of_each_model_apart(tables, names):
+    here = (pl.col("temperature") == "1.0") & (pl.col("model") == "model-a")
+    replies = tables["persona_replies"].with_columns(
+        none=pl.when(here).then(0).otherwise("none"),
+        none_share=pl.when(here).then(0.0).otherwise("none_share"),
+    )
+    told = statements.describe_without_code(replies, AT_ONE, names)
+    assert "model-a: of nobody's; model-b: english teacher 20%," in told
+    elsewhere = replies.with_columns(none=pl.when(temperature="0").then("none").otherwise(0))
+    told = statements.describe_without_code(elsewhere, AT_ONE, names)
+    assert told == "Every reply holds code, of whatever language."
+
+
+def test_of_many_personas_those_with_most_and_fewest_are_told():
+    shares = [0.25, 0.5, 0.0, 0.0, 0.1]
+    replies = pl.DataFrame(
+        {
+            "model": ["m"] * 5,
+            "temperature": ["1.0"] * 5,
+            "top_p": ["1.0"] * 5,
+            "persona": list("abcde"),
+            "replies": [20] * 5,
+            "none": [int(20 * share) for share in shares],
+            "none_share": shares,
+        }
+    )
+    told = statements.describe_without_code(replies, AT_ONE, {})
+    assert told.endswith(": m: most b 50%, fewest 2 personas 0%, of 5 personas.")
+    told = statements.describe_without_code(replies.filter(pl.col("persona") != "c"), AT_ONE, {})
+    assert told.endswith(": m: b 50%, a 25%, e 10% and d 0%.")
 
 
 def test_the_separation_is_counted_and_then_told_by_model(tables):
@@ -228,6 +324,8 @@ def test_tree_similarities_come_before_encoders():
 def test_features_that_differ_are_told_with_the_personas_at_their_ends(tables, names):
     (first, second) = statements.describe_code_features(tables["persona_means"], AT_ONE, names)
     assert first.startswith("model-a: of ") and second.startswith("model-b: of ")
+    # Of 5 kinds of replies and 17 columns, all but type_hints have a test.
+    assert f"of {len(CAME_KINDS) + len(FEATURE_COLUMNS) - 1} features of code that vary" in first
     assert " 2 differ between personas with p < .05, 2 after Holm: " in first
     # A spread of 10 standard errors before one of 6, at the same p.
     told = "calls of input (most english teacher 12.0, least junior engineer 2.00; p = .001"
@@ -266,7 +364,26 @@ def test_guesses_are_told_with_chance_and_permutations(tables):
         pl.lit(None, pl.Float64).alias("accuracy"), reason=pl.lit("too few programs")
     )
     told = statements.describe_leakage(none, AT_ONE)
-    assert len(told) == 2 and "not guessed by its words: too few programs" in told[0]
+    assert told == [
+        f"{model}: who asked was not guessed by features of its syntax or its words: too few"
+        " programs."
+        for model in ("model-a", "model-b")
+    ]
+
+
+def test_views_that_nothing_was_guessed_by_are_told_in_a_sentence_of_their_own(tables):
+    is_syntax = pl.col("features") == "syntax"
+    leakage = tables["persona_leakage"].with_columns(
+        accuracy=pl.when(~is_syntax).then("accuracy"),
+        chance=pl.when(~is_syntax).then("chance"),
+        reason=pl.when(is_syntax).then(pl.lit("too few programs")),
+    )
+    told = statements.describe_leakage(leakage, AT_ONE)[1]
+    assert "with a balanced accuracy of 50% by its words (p = .005" in told
+    assert told.endswith(
+        "by chance, among 4 personas, it is 25%. Who asked was not guessed by features of its"
+        " syntax: too few programs."
+    )
 
 
 def test_personas_that_share_most_entities_are_told(tables, names):
@@ -285,6 +402,18 @@ def test_the_published_variant_is_parted_into_what_it_mixes(tables):
     # 0.7 - 0.5 is 0.1 between prompts of one persona and 0.1 between personas.
     assert "a gap of 0.20; with every iteration 0.10 lies between prompts of the same" in first
     assert first.endswith("persona already, and 0.10 between personas.")
+
+
+def test_the_published_variant_says_what_it_lacks(tables):
+    lacking = tables["persona_separation"].with_columns(same_prompt=pl.lit(None, pl.Float64))
+    (first, _) = statements.describe_published(lacking, "tsed", AT_ONE)
+    assert first == (
+        "model-a: programs for different personas are alike by 0.50; no prompt has two programs, so"
+        " how much of that is between draws of one prompt is not known."
+    )
+    none = lacking.with_columns(between=pl.lit(None, pl.Float64))
+    (first, _) = statements.describe_published(none, "tsed", AT_ONE)
+    assert first == "model-a: no two programs for different personas."
 
 
 def test_dialogues_are_told_with_their_change(tables):
@@ -392,15 +521,39 @@ def few(used: int, tasks: int) -> pl.DataFrame:
 
 
 def test_few_prompts_raise_an_alarm_with_the_smallest_possible_p():
-    (told, one_task) = alarms.describe_few_prompts(few(2, 1), {})
+    (told, one_task) = alarms.describe_few_prompts(few(2, 1), {}, 999)
     assert "fewer than 5 prompts of a persona for a task in 2 of 2 tasks × personas" in told
     assert told.endswith(
         "in 3 ways only: the smallest possible p of all personas together is .333."
     )
     assert one_task.startswith("one task:")
-    (told,) = alarms.describe_few_prompts(few(4, 3), {})
+    (told,) = alarms.describe_few_prompts(few(4, 3), {}, 999)
     assert "smallest possible p" not in told  # 35 ** 3 ways
-    assert list(alarms.describe_few_prompts(few(5, 2), {})) == []
+    assert list(alarms.describe_few_prompts(few(5, 2), {}, 999)) == []
+    # 10 ** 2 ways are more than the 99 that are drawn.
+    (told,) = alarms.describe_few_prompts(few(3, 2), {}, 99)
+    assert told.endswith(
+        "in 100 ways only, of which 99 are drawn: the smallest possible p of all personas together"
+        " is .010."
+    )
+
+
+def test_too_few_permutations_for_the_family_raise_an_alarm(tables):
+    enough = Separation(permutations=999, classifier_permutations=199)
+    assert list(alarms.describe_unreachable(tables, enough)) == []
+    # Pairs of personas are a family of 24 here, features of programs of 27; guesses of 8. The
+    # families of 16, of tasks and of levels, are small enough.
+    few = Separation(permutations=399, classifier_permutations=99)
+    contrasts, features, guesses = alarms.describe_unreachable(tables, few)
+    assert contrasts.startswith(
+        "no p after Holm can be below .05, whatever the data, in pairs of personas, "
+    )
+    assert contrasts.count("(24 tests, at least .060)") == len(inputs.MEASURES)
+    assert "16 tests" not in contrasts and "the smallest p of 399 permutations" in contrasts
+    assert "features of programs (27 tests, at least .06" in features
+    assert features.endswith("is .003. separation.permutations: 540 are enough.")
+    assert "8 tests, at least .080" in guesses
+    assert guesses.endswith("is .010. separation.classifier_permutations: 160 are enough.")
 
 
 def test_fewer_than_half_of_the_replies_programs_raises_an_alarm(tables, names):
@@ -425,7 +578,7 @@ def test_a_classifier_that_knows_the_task_raises_an_alarm(tables):
 
 
 def test_all_alarms_of_the_study_are_gathered(tables, names):
-    told = "\n".join(alarms.describe_persona_alarms(tables, names, "persona-model"))
+    told = "\n".join(alarms.describe_persona_alarms(tables, names, "persona-model", Separation()))
     assert len(told.splitlines()) == 3
     assert "fewer prompts than asked for" in told and "same words" in told and "rough" in told
 
@@ -552,6 +705,54 @@ def test_a_feature_without_a_mean_has_dashes_and_its_reason(tables, names):
         *["–"] * 5,
         "no task in which every persona has",
     ]
+
+
+def test_the_p_of_a_feature_stands_there_though_the_first_persona_has_no_value(tables, names):
+    at_one = tables["persona_means"].filter(at_setting(AT_ONE), model="model-a")
+    is_first = pl.col("persona") == "junior-engineer-male"
+    lacking = at_one.with_columns(
+        pl.when(~is_first).then(each).alias(each)
+        for each in ("mean", "ci_low", "ci_high", "p_value", "p_holm", "p_bh", "family_size")
+    )
+    (row,) = tabulate_means(lacking, names, "unadjusted", "code", ["inputs"]).rows
+    whole = tabulate_means(at_one, names, "unadjusted", "code", ["inputs"]).rows[0]
+    assert row[1].text == "–" and row[5] == whole[5] and ".001" in row[5].text
+
+
+@pytest.mark.parametrize(
+    ("feature", "shown"),
+    [
+        ("tests", "[0%, 100%]"),
+        ("reply_none", "[0%, 100%]"),
+        ("questions", "[0%, 100%]"),
+        ("topic-1", "[0%, 100%]"),
+        ("imperatives_less_questions", "[−4.6%, >99.9%]"),
+        ("lines", "[−0.05, 1.02]"),
+    ],
+)
+def test_the_interval_of_a_share_ends_where_shares_do(feature, shown):
+    assert statements.show_bounds(feature, -0.046, 1.021) == shown
+    assert statements.show_bounds(feature, None, 0.5) == ""
+
+
+def test_the_map_counts_entities_of_no_one_persona_apart(names):
+    entity_map = pl.DataFrame({"persona": [SEVERAL, inputs.TEACHER, SEVERAL]})
+    told = statements.describe_map(entity_map, names)
+    assert told.endswith(
+        "has most of their sentences: english teacher 1 and several personas 2 (that have as much"
+        " of them)."
+    )
+    assert "several" not in statements.describe_map(entity_map[1:2], names)
+
+
+def test_contrasts_are_called_after_the_factors_that_are_there(tables):
+    here = tables["persona_separation"].filter(at_setting(AT_ONE), measure="tsed", model="model-a")
+    assert title_contrasts(here, "pair") == "Two personas at a time"
+    assert title_contrasts(here, "level") == "Each persona against all others"
+    others = [here.with_columns(factor=pl.lit(factor)) for factor in ("gender", "role")]
+    whole = pl.concat([here, *others])
+    assert title_contrasts(whole, "pair") == "Two personas, roles or genders at a time"
+    assert title_contrasts(whole, "level") == "Each persona, role or gender against all others"
 
 
 def test_guesses_stand_in_the_row_of_who_asked(tables, names):

@@ -48,6 +48,7 @@ rule persona_figures:
         entities=f"{WORDING}/entities.parquet",
         topics=f"{WORDING}/topics.parquet",
         topic_weights=f"{WORDING}/topic_weights.parquet",
+        rewritings=f"{RESULTS}/personas/{{study}}.parquet",
         changes=[],
     output:
         first=next(iter(PERSONA_FIGURES.values())),
@@ -85,6 +86,7 @@ rule persona_figures:
         " --entities {input.entities:q}"
         " --topics {input.topics:q}"
         " --topic-weights {input.topic_weights:q}"
+        " --rewritings {input.rewritings:q}"
         " {params.changes} {input.changes:q}"
         " --measures {params.measures:q}"
         " --stars {params.stars:q}"
@@ -105,6 +107,7 @@ use rule persona_figures as persona_figures_of_dialogues with:
         entities=f"{WORDING}/entities.parquet",
         topics=f"{WORDING}/topics.parquet",
         topic_weights=f"{WORDING}/topic_weights.parquet",
+        rewritings=f"{RESULTS}/personas/{{study}}.parquet",
         changes=f"{RESULTS}/dialogues/{{study}}/changes.parquet",
     output:
         first=next(iter(DIALOGUE_FIGURES.values())),

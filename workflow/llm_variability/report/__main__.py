@@ -92,6 +92,9 @@ def _add_persona_figures(commands: Any) -> None:
         drawn.add_argument(f"--{name}", type=Path, required=True, metavar="FILE")
     drawn.add_argument("--features", type=Path, nargs="*", default=[], metavar="FILE")
     drawn.add_argument(
+        "--rewritings", type=Path, metavar="FILE", help="says what personas are called"
+    )
+    drawn.add_argument(
         "--dialogue-changes", type=Path, metavar="FILE", help="draws the figure of dialogues too"
     )
     drawn.add_argument(
@@ -368,6 +371,7 @@ def _make_persona_figures(arguments: argparse.Namespace) -> None:
         topic_weights=arguments.topic_weights,
         features=arguments.features,
         dialogue_changes=arguments.dialogue_changes,
+        rewritings=arguments.rewritings,
     )
     setting = choose_persona_setting(tables.separation)
     measures = arguments.measures or tables.measures

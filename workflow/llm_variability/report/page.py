@@ -12,6 +12,7 @@ import jinja2
 import polars as pl
 import yaml
 
+from llm_variability.config_personas import Separation
 from llm_variability.report import sections
 from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
 from llm_variability.report.code.alarms import FEW_TASKS
@@ -158,6 +159,12 @@ def _build_code_studies(
     ]
 
 
+def _read_separation(config: str) -> Separation:
+    """Give `separation` of a configuration, its defaults where unnamed."""
+    settings = yaml.safe_load(config) or {}
+    return Separation.model_validate(settings.get("separation") or {})
+
+
 def _by_study(paths: Iterable[Path]) -> dict[str, Path]:
     """Arrange tables by the study that their metadata name."""
     return {str(read_metadata(path)["study"]): path for path in paths}
@@ -167,6 +174,7 @@ def _build_persona_studies(
     tables: dict[str, pl.DataFrame],
     inputs: Inputs,
     stimuli: Mapping[str, Path],
+    separation: Separation,
     stars: str,
     output: Path,
 ) -> list[Context]:
@@ -194,7 +202,7 @@ def _build_persona_studies(
             programs=programs.get(study, {}),
             draws=[path for path in inputs.draws if read_metadata(path)["study"] == study],
         )
-        built.append(build_persona_study(study, tables, figures, files, stars, output))
+        built.append(build_persona_study(study, tables, figures, files, separation, stars, output))
     return built
 
 
@@ -248,7 +256,9 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     persona_tables = (
         read_tables(inputs.persona_tables, PERSONA_SCHEMAS) if inputs.persona_tables else {}
     )
-    persona_studies = _build_persona_studies(persona_tables, inputs, stimuli, asterisks, output)
+    persona_studies = _build_persona_studies(
+        persona_tables, inputs, stimuli, _read_separation(config_text), asterisks, output
+    )
     built = [
         build_study(
             study,

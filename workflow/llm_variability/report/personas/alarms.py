@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from llm_variability.config_personas import Separation
 from llm_variability.report import alarms
 from llm_variability.report.alarms import MIN_PROGRAMS
 from llm_variability.report.personas.schemas import name_flag
 from llm_variability.report.personas.statements import REPLY_WORDS, Names, name_level
-from llm_variability.report.wording import listing, p_text, percent, quantity
+from llm_variability.report.wording import listing, p_number, percent, quantity
+from llm_variability.separation.families import find_unreachable
 from llm_variability.separation.permutations import count_labellings
+from llm_variability.tables_personas import LEAKAGE, PERSONA_MEANS, SEPARATION
 
 MAX_UNUSABLE = 0.5
 """Share of attempts at prompts that cannot be used above which the page raises an alarm."""
@@ -119,10 +122,11 @@ def count_dealings(prompts: pl.DataFrame) -> int:
     return prod(counts)
 
 
-def describe_few_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[str]:
+def describe_few_prompts(prompts: pl.DataFrame, names: Names, permutations: int) -> Iterator[str]:
     """Say where inference is rough: few prompts of a persona for a task, or one task.
 
-    prompts: rows of `persona_prompts` of one study.
+    prompts: rows of `persona_prompts` of one study. permutations: random ones, that are made where
+    there are more ways to deal prompts to personas.
     """
     there = prompts.filter(pl.col("used") > 0)
     few = there.filter(pl.col("used") < FEW_PROMPTS)
@@ -135,10 +139,11 @@ def describe_few_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[str]:
         )
         ways = count_dealings(prompts)
         if ways < MANY_LABELLINGS:
+            tried = "" if ways <= permutations else f", of which {permutations:,} are drawn"
+            smallest = 1 / ways if ways <= permutations else 1 / (1 + permutations)
             told += (
-                f", and prompts can be dealt to personas in {quantity(ways, 'way')} only: the"
-                f" smallest possible p of all personas together is"
-                f" {p_text(1 / ways).removeprefix('p ').removeprefix('= ')}"
+                f", and prompts can be dealt to personas in {quantity(ways, 'way')} only{tried}:"
+                f" the smallest possible p of all personas together is {p_number(smallest)}"
             )
         yield f"{told}."
     if prompts["task"].n_unique() == 1:
@@ -162,6 +167,36 @@ def describe_failing_replies(replies: pl.DataFrame, names: Names) -> Iterator[st
         )
 
 
+def describe_unreachable(
+    tables: Mapping[str, pl.DataFrame], separation: Separation
+) -> Iterator[str]:
+    """Say where too few permutations are made for any p after Holm to be below 5%.
+
+    tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. separation: its settings.
+    """
+    permuted = (
+        ("permutations", SEPARATION, "persona_separation"),
+        ("permutations", PERSONA_MEANS, "persona_means"),
+        ("classifier_permutations", LEAKAGE, "persona_leakage"),
+    )
+    for setting, table, name in permuted:
+        made: int = getattr(separation, setting)
+        found = find_unreachable(table, tables[name], made)
+        if not found:
+            continue
+        told = [
+            f"{each.family} ({quantity(each.tests, 'test')}, at least {p_number(each.adjusted)})"
+            for each in found[:PLACES_TOLD]
+        ]
+        if len(found) > PLACES_TOLD:
+            told = [*told, f"{len(found) - PLACES_TOLD:,} more"]
+        yield (
+            f"no p after Holm can be below .05, whatever the data, in {listing(told)}: the smallest"
+            f" p of {quantity(made, 'permutation')} is {p_number(found[0].smallest)}."
+            f" separation.{setting}: {max(each.needed for each in found):,} are enough."
+        )
+
+
 def describe_folds(leakage: pl.DataFrame) -> Iterator[str]:
     """Say if the classifier was trained on the task that it guesses at. leakage: its rows."""
     if leakage.filter(pl.col("folds") == "iteration").height:
@@ -172,19 +207,20 @@ def describe_folds(leakage: pl.DataFrame) -> Iterator[str]:
 
 
 def describe_persona_alarms(
-    tables: Mapping[str, pl.DataFrame], names: Names, model: str | None
+    tables: Mapping[str, pl.DataFrame], names: Names, model: str | None, separation: Separation
 ) -> list[str]:
     """Gather a study's alarms, those of its prompts first.
 
     tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. model: that took the
-    personas' parts.
+    personas' parts. separation: how many permutations were made.
     """
     prompts = tables["persona_prompts"]
     return [
         *describe_missing_prompts(prompts, names),
         *describe_unusable(prompts, names, model),
         *describe_same_words(prompts),
-        *describe_few_prompts(prompts, names),
+        *describe_few_prompts(prompts, names, separation.permutations),
+        *describe_unreachable(tables, separation),
         *alarms.summarise_alarms(tables["persona_draws"], "setting"),
         *describe_failing_replies(tables["persona_replies"], names),
         *describe_folds(tables["persona_leakage"]),

@@ -5,9 +5,10 @@ Source: prompt-variability-code-generation, section IV and figure 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from matplotlib.figure import Figure
@@ -47,7 +48,7 @@ class PersonaTables:
     """The tables of one study that its figures are made of, and its name.
 
     personas: persona, role and gender, in the study's order. dialogue_changes: None if no model
-    could ask back.
+    could ask back. labels: of personas, if they are known.
     """
 
     study: str
@@ -62,11 +63,12 @@ class PersonaTables:
     topics: pl.DataFrame
     topic_weights: pl.DataFrame
     dialogue_changes: pl.DataFrame | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def looks(self) -> Looks:
         """How each persona looks, in all figures."""
-        return choose_looks(self.personas)
+        return choose_looks(self.personas, self.labels)
 
     @property
     def models(self) -> list[str]:
@@ -103,17 +105,25 @@ def read_persona_tables(
     topic_weights: Path,
     features: Sequence[Path] = (),
     dialogue_changes: Path | None = None,
+    rewritings: Path | None = None,
 ) -> PersonaTables:
-    """Read the tables of one study. features: of programs, which say who its personas are.
+    """Read the tables of one study.
+
+    features: of programs, which say who its personas are. rewritings: what its personas are called
+    in figures; without it they are called by their roles.
 
     Raises ValueError for a table of another study.
     """
     study = str(read_metadata(separation)["study"])
 
+    def check(path: Path) -> dict[str, Any]:
+        made_by = read_metadata(path)
+        if made_by["study"] != study:
+            raise ValueError(f"{path}: is of study {made_by['study']}; allowed: {study}")
+        return made_by
+
     def read(path: Path, table: Table) -> pl.DataFrame:
-        found = read_metadata(path)["study"]
-        if found != study:
-            raise ValueError(f"{path}: is of study {found}; allowed: {study}")
+        check(path)
         return read_table(path, table)
 
     weights = read(topic_weights, TOPIC_WEIGHTS)
@@ -132,6 +142,7 @@ def read_persona_tables(
         dialogue_changes=None
         if dialogue_changes is None
         else read(dialogue_changes, DIALOGUE_CHANGES),
+        labels={} if rewritings is None else names.read_labels(check(rewritings)),
     )
 
 

@@ -61,13 +61,16 @@ Looks = Mapping[str, PersonaLook]
 """Looks by persona, in the study's order."""
 
 
-def choose_looks(table: pl.DataFrame) -> dict[str, PersonaLook]:
+def choose_looks(
+    table: pl.DataFrame, labels: Mapping[str, str] | None = None
+) -> dict[str, PersonaLook]:
     """Give each persona its look.
 
-    table: with persona, role and gender. More roles than colours take them again with other
-    markers; no two personas of up to twelve pairs of these look the same.
+    table: with persona, role and gender. labels: of personas, if they have any. More roles than
+    colours take them again with other markers; no two personas of up to twelve pairs of these look
+    the same.
     """
-    names = name_personas(table)
+    names = name_personas(table, labels)
     personas = table.select("persona", "role", "gender").unique(maintain_order=True)
     roles = personas["role"].unique(maintain_order=True).to_list()
     genders = personas["gender"].unique(maintain_order=True).to_list()

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from llm_variability.report.figures import MUTED, RULE, figure_style
 from llm_variability.report.personas.looks import (
     Looks,
+    PersonaLook,
     add_panel,
     cut_name,
     draw_nothing,
@@ -26,16 +27,27 @@ from llm_variability.report.personas.looks import (
     set_headings,
 )
 from llm_variability.report.personas.network import Box, box_around
+from llm_variability.report.personas.statements import SEVERAL_PERSONAS
 from llm_variability.report.wording import quantity
+from llm_variability.tables_personas import SEVERAL
 
 LABELLED = 40
 """Entities that are named, those of most sentences, as far as there is room."""
+
+_OF_SEVERAL = PersonaLook(SEVERAL_PERSONAS, "#8a93a3", "o")
 
 _WIDTH, _HEIGHT, _EDGE = 6.9, 4.9, 0.35
 _TEXT = 7.5
 _MANY = 20  # sentences of a point of full size, so that none of few is large
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _GAPS = (0.04, 0.12, 0.22)
+
+
+def add_several(looks: Looks, entity_map: pl.DataFrame) -> Looks:
+    """Give the entities that no one persona has most of a grey look, if there are any."""
+    if SEVERAL in looks or not (entity_map["persona"] == SEVERAL).any():
+        return looks
+    return {**looks, SEVERAL: _OF_SEVERAL}
 
 
 def scale_places(entity_map: pl.DataFrame, width: float, height: float) -> pl.DataFrame:
@@ -154,6 +166,7 @@ def draw_map(entity_map: pl.DataFrame, looks: Looks, study: str) -> Figure:
     with figure_style():
         if not entity_map.height:
             return draw_nothing(title, [f"{study} · No prompt has an entity."])
+        looks = add_several(looks, entity_map)
         placed = scale_places(entity_map, _WIDTH - 0.3, _HEIGHT).sort(
             ["sentences", "entity"], descending=[True, False]
         )

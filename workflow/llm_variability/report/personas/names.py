@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
+
+from llm_variability.report.wording import show_text
 
 PERSONA_PREFIX = "persona-"
 """Begins the name of every figure's file."""
@@ -68,18 +70,43 @@ def list_persona_figures(measures: Sequence[str], dialogue: bool) -> list[Person
     ]
 
 
-def name_personas(table: pl.DataFrame) -> dict[str, str]:
+def name_roles(table: pl.DataFrame, labels: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Name each role for the reader: by its label, else by its own name in words.
+
+    Labels are left aside where two roles would be called alike.
+
+    table: with persona and role. labels: of personas. Returns names by role, in the order of the
+    rows; `english-teacher` is `English teacher`, or without a label `english teacher`.
+    """
+    plain: dict[str, str] = {}
+    labelled: dict[str, str] = {}
+    for persona, role in table.select("persona", "role").unique(maintain_order=True).iter_rows():
+        plain[role] = role.replace("-", " ")
+        label = show_text((labels or {}).get(persona, "")).strip()
+        labelled[role] = label or labelled.get(role, plain[role])
+    return labelled if len(set(labelled.values())) == len(labelled) else plain
+
+
+def name_personas(table: pl.DataFrame, labels: Mapping[str, str] | None = None) -> dict[str, str]:
     """Name each persona for the reader: its role, and its gender where there is more than one.
 
-    table: with persona, role and gender. Returns names by persona, in the order of the rows;
-    `english-teacher-male` is `english teacher`, or `english teacher (male)`.
+    table: with persona, role and gender. labels: of personas, as the file of personas has them.
+    Returns names by persona, in the order of the rows; `english-teacher-male` is `English teacher`,
+    or `English teacher (male)`.
     """
+    roles = name_roles(table, labels)
     personas = table.select("persona", "role", "gender").unique(maintain_order=True)
     one_gender = personas["gender"].n_unique() < 2
     return {
-        persona: role.replace("-", " ") + ("" if one_gender else f" ({gender})")
+        persona: roles[role] + ("" if one_gender else f" ({gender})")
         for persona, role, gender in personas.iter_rows()
     }
+
+
+def read_labels(made_by: Mapping[str, Any]) -> dict[str, str]:
+    """Give the label of each persona that has one. made_by: metadata of a REWRITINGS table."""
+    told = made_by.get("personas", {})
+    return {persona: str(each["label"]) for persona, each in told.items() if each.get("label")}
 
 
 def choose_persona_setting(rows: pl.DataFrame) -> tuple[str, str | None] | None:

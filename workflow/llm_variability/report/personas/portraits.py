@@ -20,7 +20,7 @@ from llm_variability.report.wording import quantity
 from llm_variability.table_contract import Table
 from llm_variability.tables import DRAWS, read_metadata, read_table
 from llm_variability.tables_code import PROGRAMS
-from llm_variability.tables_personas import ENTITIES, FEATURES, STYLE
+from llm_variability.tables_personas import ENTITIES, FAILED, FEATURES, STYLE
 
 OF_PROGRAMS = tuple(name for name in excerpts.CODE_TOLD if name != "reply_lines")
 """Features that only programs have."""
@@ -155,8 +155,10 @@ class Portraits:
         persona: str,
     ) -> Context:
         here = self.replies.filter(pl.col("persona") == persona)
-        total, none = (int(here[name].sum()) for name in ("draws", "none"))
-        told = f"{none:,} of {quantity(total, 'reply', 'replies')}" if total else "no reply"
+        total, none, failed = (int(here[name].sum()) for name in ("replies", "none", FAILED))
+        told = [f"{none:,} of {quantity(total, 'reply', 'replies')}" if total else "no reply"]
+        if failed:
+            told.append(f"{quantity(failed, 'draw')} more without a reply")
         shown: list[excerpts.Excerpt] = []
         for made_by, drawn in draws:
             model = str(made_by["model"])
@@ -164,7 +166,7 @@ class Portraits:
                 setting = (str(made_by["temperature"]), made_by.get("top_p"))
                 own = features[model].filter(at_setting(setting), pl.col("persona") == persona)
                 shown += excerpts.excerpt_replies(own, drawn, model)
-        return {"told": [told], "excerpts": shown[: excerpts.EXCERPTS_SHOWN]}
+        return {"told": told, "excerpts": shown[: excerpts.EXCERPTS_SHOWN]}
 
 
 def _explain_none(means: pl.DataFrame, persona: str) -> str:

@@ -25,7 +25,7 @@ from llm_variability.report.code.rows import (
 )
 from llm_variability.report.contrasts import ASTERISKS
 from llm_variability.report.personas.alarms import is_short
-from llm_variability.report.personas.schemas import name_flag
+from llm_variability.report.personas.schemas import CAME_KINDS, name_flag
 from llm_variability.report.personas.statements import (
     SAMPLED,
     Names,
@@ -33,20 +33,37 @@ from llm_variability.report.personas.statements import (
     name_feature,
     name_level,
     of_contrast,
+    show_bounds,
     show_interval,
     show_value,
 )
 from llm_variability.report.wording import percent, show_text
-from llm_variability.tables_personas import REPLY_KINDS
+from llm_variability.tables_personas import COMPARED_FACTORS, FAILED
 
 ENTITIES_SHOWN = 40
 """Entities in the table behind the map, those of most sentences."""
 
-KIND_TITLES = {
-    "task": "Each task by itself",
-    "level": "Each persona against all others",
-    "pair": "Two personas at a time",
-}
+CONTRAST_KINDS = ("pair", "level", "task")
+"""Kinds of contrasts that have tables of their own, as they follow."""
+
+
+def title_contrasts(separation: pl.DataFrame, kind: str) -> str:
+    """Say what contrasts of a kind compare: personas, or roles and genders too.
+
+    separation: rows of `persona_separation`.
+    """
+    there = [
+        factor for factor in COMPARED_FACTORS if separation.filter(of_contrast(factor, kind)).height
+    ]
+    if kind == "task":
+        return "Each task by itself"
+    if kind == "pair":
+        return f"Two {_either([f'{factor}s' for factor in there] or ['personas'])} at a time"
+    return f"Each {_either(there or ['persona'])} against all others"
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _persona(names: Names, kind: str = "head") -> GridColumn:
@@ -173,16 +190,15 @@ def tabulate_means(
             cell = found.get((row["feature"], persona))
             if cell is None or cell["mean"] is None:
                 return Text(NOTHING)
-            ends = [cell["ci_low"], cell["ci_high"]]
-            shown = [show_value(row["feature"], end) for end in ends if end is not None]
-            interval = f"[{', '.join(shown)}]" if len(shown) == len(ends) else ""
+            interval = show_bounds(row["feature"], cell["ci_low"], cell["ci_high"])
             return Text(show_value(row["feature"], cell["mean"]), (interval,) if interval else ())
 
         return write
 
     def tested(row: Row) -> Text | str:
         cells = [each for (feature, _), each in found.items() if feature == row["feature"]]
-        return p_value(cells[0]) if cells else NOTHING
+        with_p = [each for each in cells if each["p_value"] is not None]
+        return p_value(with_p[0]) if with_p else NOTHING
 
     def note(row: Row) -> str:
         cells = [each for (feature, _), each in found.items() if feature == row["feature"]]
@@ -204,7 +220,7 @@ def tabulate_means(
 def tabulate_overall(separation: pl.DataFrame, measure: str, one_model: bool, stars: str) -> Grid:
     """Write the contrasts of all levels of each factor. separation: of one measure."""
     factors = separation["factor"].n_unique() > 1
-    overall = pl.any_horizontal(of_contrast(name) for name in ("persona", "role", "gender"))
+    overall = pl.any_horizontal(of_contrast(name) for name in COMPARED_FACTORS)
     return write_grid(
         f"Mean similarity ({measure}) of programs of one prompt, of different prompts of the same"
         " persona, and of different personas; same less different with its 95% interval, prompts"
@@ -238,18 +254,18 @@ def tabulate_contrasts(
 ) -> Grid:
     """Write contrasts of one kind: task, level or pair.
 
-    separation: rows of `persona_separation` of one measure and setting.
+    separation: rows of `persona_separation` of one measure and setting. names: of personas, and of
+    roles.
     """
-    titles = {"persona": "persona", "role": "role", "gender": "gender"}
-    here = pl.any_horizontal(of_contrast(factor, kind) for factor in titles)
+    here = pl.any_horizontal(of_contrast(factor, kind) for factor in COMPARED_FACTORS)
     factors = separation.filter(here)["factor"].n_unique() > 1
 
     def level(name: str) -> Callable[[Row], str]:
         return lambda row: NOTHING if row[name] is None else name_level(row[name], names)
 
     return write_grid(
-        f"{KIND_TITLES[kind]}: similarity within and between, and the difference with its 95%"
-        f" interval, prompts as units; {_explain_p(stars)}.",
+        f"{title_contrasts(separation, kind)}: similarity within and between, and the difference"
+        f" with its 95% interval, prompts as units; {_explain_p(stars)}.",
         [
             model_column(one_model),
             ("Factor", "name", show_name("factor")) if factors else None,
@@ -299,17 +315,21 @@ def tabulate_replies(replies: pl.DataFrame, names: Names, one_model: bool) -> Gr
 
     return write_grid(
         "What the replies hold: a program that parses; code that does not; code that was cut off;"
-        " code of other languages only; no code. Lines: of code in a reply, and of the programs.",
+        " code of other languages only; no code. Shares are of the replies; draws that failed"
+        " (refused by the server, no answer, or empty) are none. Lines, of code in a reply and of a"
+        " program: means over all replies and over all programs. Figures and means of features"
+        " weigh prompts alike, however many programs each has.",
         [
             model_column(one_model),
             ("Setting", "name", show_name("cell")),
             _persona(names),
-            ("Replies", "number", show_count("draws")),
+            ("Replies", "number", show_count("replies")),
             *(
                 ({"none": "no code"}.get(each, each.replace("_", " ")).capitalize(),)
                 + ("number", kind(each))
-                for each in REPLY_KINDS
+                for each in CAME_KINDS
             ),
+            ("Failed", "number", show_count(FAILED)),
             ("Lines a reply", "number", show_number("mean_reply_lines", 1)),
             ("Lines a program", "number", show_number("mean_lines", 1)),
             ("Prompts without program", "number", show_count("prompts_without_program")),

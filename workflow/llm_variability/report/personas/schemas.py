@@ -12,6 +12,7 @@ from llm_variability.table_contract import Table
 from llm_variability.tables_personas import (
     CONFUSIONS,
     DIALOGUE_CHANGES,
+    FAILED,
     LEAKAGE,
     PERSONA_MEANS,
     REPLY_KINDS,
@@ -22,6 +23,9 @@ from llm_variability.tables_personas import (
 
 COUNTED = ("unclosed", "too_large", "distinct_programs")
 """What is counted of the replies besides their kind."""
+
+CAME_KINDS = tuple(kind for kind in REPLY_KINDS if kind != FAILED)
+"""What replies hold that came."""
 
 SAME_WORDS = ("repeated", "shared")
 """Flags of rewritings that may be used all the same."""
@@ -72,6 +76,7 @@ PERSONA_SCHEMAS: dict[str, dict[str, Any]] = {
         "prompts": pl.Int64,
         "prompts_without_program": pl.Int64,
         "draws": pl.Int64,
+        "replies": pl.Int64,
         **dict.fromkeys(REPLY_KINDS, pl.Int64),
         **{f"{kind}_share": pl.Float64 for kind in REPLY_KINDS},
         **dict.fromkeys(COUNTED, pl.Int64),
@@ -86,4 +91,5 @@ PERSONA_SCHEMAS: dict[str, dict[str, Any]] = {
 }
 """Columns of each CSV file of the studies of personas. In `persona_prompts`, `asked` is the prompts
 asked for and `flag_answer` and the like are attempts with that flag; in `persona_replies`,
-`reply_lines` are of all replies and `lines` of the programs alone."""
+`replies` are the draws that brought one, of which the shares of their kinds are; `failed_share` is
+of the draws. `reply_lines` are of all replies and `lines` of the programs alone."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from llm_variability.config_personas import Separation
 from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.personas import rows, statements
@@ -27,6 +28,8 @@ from llm_variability.report.personas.names import (
     choose_persona_setting,
     list_persona_figures,
     name_personas,
+    name_roles,
+    read_labels,
 )
 from llm_variability.report.personas.portraits import (
     PORTRAIT_RULES,
@@ -224,6 +227,7 @@ class _Section:
         tables: Mapping[str, pl.DataFrame],
         figures: PersonaFigures,
         files: PersonaFiles,
+        labels: Mapping[str, str],
         stars: str,
         output: Path,
     ) -> None:
@@ -234,7 +238,8 @@ class _Section:
         self.replies, self.means = self.tables["persona_replies"], self.tables["persona_means"]
         self.separation = self.tables["persona_separation"]
         self.leakage = self.tables["persona_leakage"]
-        self.names = name_personas(self.tables["persona_prompts"])
+        self.names = name_personas(self.tables["persona_prompts"], labels)
+        self.levels = self.names | name_roles(self.tables["persona_prompts"], labels)
         self.models = self.replies["model"].unique(maintain_order=True).to_list()
         self.one_model = len(self.models) == 1
         self.measures = statements.order_measures(self.separation["measure"]) or [
@@ -256,7 +261,7 @@ class _Section:
         self.guessed = statements.describe_leakage(self.leakage, self.setting)
         self.features = statements.describe_code_features(self.means, self.setting, self.names)
         self.amount = statements.describe_amount(self.means, self.setting)
-        self.without_code = statements.describe_without_code(self.replies, self.names)
+        self.without_code = statements.describe_without_code(self.replies, self.setting, self.names)
         self.shared = statements.describe_shared(self.tables["persona_entities"], self.names)
         self.style_means = self.means.filter(
             pl.col("model").is_null(), ~pl.col("feature").str.starts_with("topic-")
@@ -328,12 +333,12 @@ class _Section:
                 ),
                 "tables": [
                     {
-                        "title": rows.KIND_TITLES[kind],
+                        "title": rows.title_contrasts(here, kind),
                         "table": rows.tabulate_contrasts(
-                            here, kind, self.names, self.one_model, self.stars
+                            here, kind, self.levels, self.one_model, self.stars
                         ),
                     }
-                    for kind in ("pair", "level", "task")
+                    for kind in rows.CONTRAST_KINDS
                 ],
             },
             "separation": {
@@ -409,16 +414,18 @@ def build_persona_study(
     tables: Mapping[str, pl.DataFrame],
     figures: PersonaFigures,
     files: PersonaFiles,
+    separation: Separation,
     stars: str,
     output: Path,
 ) -> Context:
     """Gather what the page says of one study of personas.
 
-    tables: of `schemas.PERSONA_SCHEMAS`, all studies. stars: one of `ASTERISKS`.
+    tables: of `schemas.PERSONA_SCHEMAS`, all studies. separation: settings of its tests. stars: one
+    of `ASTERISKS`.
     """
-    section = _Section(study, tables, figures, files, stars, output)
-    names, setting, prompts = section.names, section.setting, section.tables["persona_prompts"]
     stimuli, made_by = read_table(files.stimuli, STIMULI), read_metadata(files.rewritings)
+    section = _Section(study, tables, figures, files, read_labels(made_by), stars, output)
+    names, setting, prompts = section.names, section.setting, section.tables["persona_prompts"]
     wording = {} if files.entities is None else read_metadata(files.entities)
     asked = str(made_by["model"]) if "model" in made_by else None
     portraits = Portraits(
@@ -452,7 +459,7 @@ def build_persona_study(
         "portraits": portraits.arrange(),
         "portrait_rules": PORTRAIT_RULES,
         "examples": _arrange_examples(files, stimuli, names, section.models, setting),
-        "alarms": describe_persona_alarms(section.tables, names, asked),
+        "alarms": describe_persona_alarms(section.tables, names, asked, separation),
         "left_out": statements.describe_left_out(section.tables, wording),
         "missing": rows.tabulate_missing(statements.count_missing(section.tables)),
         "made_by": flatten({key: wording[key] for key in _WORDING_FACTS if key in wording}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ import polars as pl
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.contrasts import SIGNIFICANCE
 from llm_variability.report.personas.matrices import CODE_FEATURES, is_share
-from llm_variability.report.personas.schemas import name_flag
+from llm_variability.report.personas.schemas import CAME_KINDS, name_flag
 from llm_variability.report.wording import listing, p_number, p_text, percent, quantity, signed
-from llm_variability.tables_personas import FEATURE_COLUMNS, REPLY_KINDS
+from llm_variability.tables_personas import FAILED, FEATURE_COLUMNS, SEVERAL
 
 Names = Mapping[str, str]
 """What each persona is called, by its name in tables."""
@@ -25,6 +25,7 @@ REPLY_WORDS = {
     "other_code": "code of other languages only",
     "none": "no code",
 }
+"""What replies hold that came."""
 
 FLAG_WORDS = {
     "empty": "empty",
@@ -61,8 +62,13 @@ FEATURE_WORDS = {
 }
 """What features are called, where their own names would not do."""
 
-_SHARES = ("distinct_words", "questions", "imperatives", "imperatives_less_questions")
+_SHARES = ("distinct_words", "questions", "imperatives")
 """Features of wording that are shares."""
+
+_DIFFERENCES = ("imperatives_less_questions",)
+"""Features of wording that are differences of shares, which may be negative."""
+
+SEVERAL_PERSONAS = "several personas"
 
 PRIMARY = "tsed"
 """The measure that is shown first, and how its variants' names begin."""
@@ -85,14 +91,32 @@ def show_value(feature: str, value: float | None) -> str:
     """
     if value is None:
         return "–"
-    if feature in _SHARES or feature.startswith("topic-") or is_share(feature):
+    if _is_bounded(feature) or feature in _DIFFERENCES:
         sign = "\N{MINUS SIGN}" if round(value, 6) < 0 else ""
         return sign + percent(round(abs(value), 6))
     return signed(value, 1 if abs(value) >= 10 else 2)
 
 
+def _is_bounded(feature: str) -> bool:
+    """Tell whether a mean of a feature is a share, between 0 and 1."""
+    return feature in _SHARES or feature.startswith("topic-") or is_share(feature)
+
+
+def show_bounds(feature: str, low: float | None, high: float | None) -> str:
+    """Write the interval of a mean of a feature, that of a share within 0% and 100%.
+
+    Nothing if it has none.
+    """
+    if low is None or high is None:
+        return ""
+    ends = [min(max(end, 0.0), 1.0) if _is_bounded(feature) else end for end in (low, high)]
+    return f"[{', '.join(show_value(feature, end) for end in ends)}]"
+
+
 def name_level(level: str, names: Names) -> str:
     """Say what a level of a factor is called: a persona, a role or a gender."""
+    if level == SEVERAL and level not in names:
+        return SEVERAL_PERSONAS
     return names.get(level, level.replace("-", " "))
 
 
@@ -159,37 +183,64 @@ def describe_attempts(prompts: pl.DataFrame, model: str | None) -> str:
 
 
 def describe_replies(replies: pl.DataFrame) -> str:
-    """Say what the replies hold. replies: rows of `persona_replies` of one study."""
-    draws = int(replies["draws"].sum())
+    """Say what the replies hold, and how many draws brought none.
+
+    replies: rows of `persona_replies` of one study.
+    """
+    draws, came, failed = (int(replies[name].sum()) for name in ("draws", "replies", FAILED))
     if not draws:
         return "No draw was made."
-    shares = {kind: int(replies[kind].sum()) / draws for kind in REPLY_KINDS}
+    lost = (
+        f" {quantity(failed, 'draw')} of {draws:,} brought no reply and"
+        f" {'counts' if failed == 1 else 'count'} nowhere."
+        if failed
+        else ""
+    )
+    if not came:
+        return f"No reply came.{lost}"
+    shares = {kind: int(replies[kind].sum()) / came for kind in CAME_KINDS}
     told = [
         f"{percent(shares[kind])} {'hold ' if kind != 'program' else 'are '}{words}"
         for kind, words in REPLY_WORDS.items()
         if shares[kind] or kind == "program"
     ]
-    return f"Of {quantity(draws, 'reply', 'replies')} {listing(told)}."
+    return f"Of {quantity(came, 'reply', 'replies')} {listing(told)}.{lost}"
 
 
-def describe_without_code(replies: pl.DataFrame, names: Names) -> str:
-    """Say who gets replies without any code. replies: rows of `persona_replies` of one study."""
-    pooled = replies.group_by("persona", maintain_order=True).agg(pl.col("draws", "none").sum())
-    pooled = pooled.filter(pl.col("draws") > 0).with_columns(share=pl.col("none") / pl.col("draws"))
-    if not pooled.height:
+def describe_without_code(replies: pl.DataFrame, setting: Setting, names: Names) -> str:
+    """Say, model by model, who gets replies without any code at a setting.
+
+    Shares are of the replies that came. Of few personas all are told, of more those with the most
+    and with the fewest.
+    replies: rows of `persona_replies` of one study.
+    """
+    here = replies.filter(at_setting(setting), pl.col("replies") > 0)
+    if not here.height:
         return "There is no reply."
-    if not pooled["none"].sum():
+    if not here["none"].sum():
         return "Every reply holds code, of whatever language."
-    order = pooled.sort("share", descending=True, maintain_order=True)
-    told = [f"{name_level(who, names)} {percent(share)}" for who, share in _told(order)]
-    return f"No code at all, of replies by persona: {listing(told)}."
+    parts = here.partition_by("model", maintain_order=True)
+    told = [f"{part['model'][0]}: {_tell_without(part, names)}" for part in parts[:_MODELS_TOLD]]
+    rest = "; ".join(told)
+    if len(parts) > _MODELS_TOLD:
+        rest += f"; {quantity(len(parts) - _MODELS_TOLD, 'more model')} in the table"
+    return f"No code at all, of the replies to each persona: {rest}."
 
 
-def _told(order: pl.DataFrame) -> Iterator[tuple[str, float]]:
-    """Give the first and the last personas of many, all of few."""
-    rows = order.select("persona", "share").rows()
-    kept = rows if len(rows) <= _PERSONAS_TOLD else [*rows[: _PERSONAS_TOLD - 1], rows[-1]]
-    yield from kept
+def _tell_without(replies: pl.DataFrame, names: Names) -> str:
+    """Tell the shares of replies without code of one model, at one setting."""
+    if not replies["none"].sum():
+        return "of nobody's"
+    order = replies.sort("none_share", descending=True, maintain_order=True)
+    rows = order.select("persona", "none_share").rows()
+    if len(rows) <= _PERSONAS_TOLD:
+        return listing([f"{name_level(who, names)} {percent(share)}" for who, share in rows])
+    ends = []
+    for word, (who, share) in (("most", rows[0]), ("fewest", rows[-1])):
+        alike = sum(other == share for _, other in rows)
+        whose = name_level(who, names) if alike == 1 else f"{alike} personas"
+        ends.append(f"{word} {whose} {percent(share)}")
+    return f"{', '.join(ends)}, of {len(rows)} personas"
 
 
 def describe_separation(
@@ -333,10 +384,7 @@ def describe_features(means: pl.DataFrame, names: Names, what: str) -> str:
         return f"No feature of {what} could be tested."
     differing = [each for each in compared if (each.p_value or 0.0) < SIGNIFICANCE]
     if not differing:
-        return (
-            f"None of {quantity(len(compared), 'feature')} of {what} differs between personas with"
-            " p < .05."
-        )
+        return f"None of {_count_varying(compared, what)} differs between personas with p < .05."
     told = [
         f"{name_feature(each.feature)} (most {name_level(each.high['persona'], names)}"
         f" {show_value(each.feature, each.high['mean'])}, least"
@@ -346,10 +394,15 @@ def describe_features(means: pl.DataFrame, names: Names, what: str) -> str:
     ]
     holm = sum((each.low["p_holm"] or 0.0) < SIGNIFICANCE for each in differing)
     return (
-        f"Of {quantity(len(compared), 'feature')} of {what} {len(differing):,}"
+        f"Of {_count_varying(compared, what)} {len(differing):,}"
         f" {'differs' if len(differing) == 1 else 'differ'} between personas with p < .05, {holm:,}"
         f" after Holm: {listing(told)}{' first' if len(differing) > _FEATURES_TOLD else ''}."
     )
+
+
+def _count_varying(compared: Sequence[Compared], what: str) -> str:
+    number = quantity(len(compared), "feature")
+    return f"{number} of {what} that {'varies' if len(compared) == 1 else 'vary'}"
 
 
 def list_model_means(means: pl.DataFrame, setting: Setting) -> list[tuple[str, pl.DataFrame]]:
@@ -415,24 +468,39 @@ def describe_leakage(leakage: pl.DataFrame, setting: Setting) -> list[str]:
 
 
 def _describe_guesses(rows: pl.DataFrame) -> str:
-    """Say how often the persona is guessed from one model's programs, by each view of them."""
-    told = []
-    for row in rows.iter_rows(named=True):
+    """Say how often the persona is guessed from one model's programs, by each view of them.
+
+    Views that nothing was guessed by are told apart, with the reason.
+    """
+    model, told = rows["model"][0], []
+    reasons: dict[str, list[str]] = {}
+    guessed = rows.drop_nulls("accuracy")
+    for row in rows.filter(pl.col("accuracy").is_null()).iter_rows(named=True):
         seen = _SEEN.get(row["features"], row["features"])
-        if row["accuracy"] is None:
-            told.append(f"not guessed by {seen}: {row['reason'] or 'no number'}")
-            continue
+        reasons.setdefault(row["reason"] or "no number", []).append(seen)
+    failed = [
+        f"Who asked was not guessed by {' or '.join(seen)}: {why}." for why, seen in reasons.items()
+    ]
+    if not guessed.height:
+        return f"{model}: {failed[0][0].lower()}{' '.join(failed)[1:]}"
+    for row in guessed.iter_rows(named=True):
+        seen = _SEEN.get(row["features"], row["features"])
         high = row["permuted_high"]
         most = (
             "" if high is None else f"; permuted {percent(round(high, 4))} at most in 95% of cases"
         )
         told.append(f"{percent(round(row['accuracy'], 4))} by {seen} ({show_p(row)}{most})")
-    first = rows.row(0, named=True)
-    return (
-        f"{first['model']}: who asked is guessed from a program, each {first['folds']} held out in"
-        f" turn, with a balanced accuracy of {listing(told)}; by chance, among"
-        f" {quantity(first['n_personas'], 'persona')}, it is {percent(round(first['chance'], 4))}."
+    first = guessed.row(0, named=True)
+    sentence = (
+        f"{model}: who asked is guessed from a program, each {first['folds']} held out in turn,"
+        f" with a balanced accuracy of {listing(told)}"
     )
+    if first["chance"] is not None:
+        sentence += (
+            f"; by chance, among {quantity(first['n_personas'], 'persona')}, it is"
+            f" {percent(round(first['chance'], 4))}"
+        )
+    return " ".join([f"{sentence}.", *failed])
 
 
 def describe_shared(entities: pl.DataFrame, names: Names) -> str:
@@ -464,11 +532,20 @@ def _overlap(row: Mapping[str, Any]) -> str:
 
 
 def describe_map(entity_map: pl.DataFrame, names: Names) -> str:
-    """Say how many entities are most of all each persona's. entity_map: an ENTITY_MAP table."""
+    """Say how many entities are most of all each persona's, and how many are no one persona's.
+
+    entity_map: an ENTITY_MAP table.
+    """
     if not entity_map.height:
         return "Map of entities: none was found."
-    counts = entity_map["persona"].value_counts(sort=True)
+    counts = (
+        entity_map["persona"]
+        .value_counts(sort=True)
+        .sort(pl.col("persona") == SEVERAL, maintain_order=True)
+    )
     told = listing([f"{name_level(who, names)} {count:,}" for who, count in counts.rows()])
+    if (counts["persona"] == SEVERAL).any():
+        told += " (that have as much of them)"
     return (
         f"Map of {quantity(entity_map.height, 'entity', 'entities')}; near ones stand in like"
         f" sentences. By the persona that has most of their sentences: {told}."
@@ -513,8 +590,15 @@ def describe_published(separation: pl.DataFrame, measure: str, setting: Setting)
     full = {row["model"]: row for row in here.filter(of_contrast()).iter_rows(named=True)}
     sentences = []
     for row in here.filter(of_contrast(variant=SAMPLED)).head(_MODELS_TOLD).iter_rows(named=True):
-        if row["between"] is None or row["same_prompt"] is None:
-            sentences.append(f"{row['model']}: {row['reason'] or 'no number'}.")
+        if row["between"] is None:
+            sentences.append(f"{row['model']}: no two programs for different personas.")
+            continue
+        if row["same_prompt"] is None:
+            sentences.append(
+                f"{row['model']}: programs for different personas are alike by"
+                f" {signed(row['between'])}; no prompt has two programs, so how much of that is"
+                " between draws of one prompt is not known."
+            )
             continue
         gap = row["same_prompt"] - row["between"]
         told = (
@@ -590,6 +674,11 @@ def describe_left_out(tables: Mapping[str, pl.DataFrame], wording: Mapping[str, 
     """
     prompts, replies = tables["persona_prompts"], tables["persona_replies"]
     told = []
+    if failed := int(replies[FAILED].sum()):
+        told.append(
+            f"{quantity(failed, 'draw')} without a reply (refused by the server, no answer, or"
+            " empty), in no share, mean or test of replies"
+        )
     if missing := int(prompts["missing"].sum()):
         told.append(f"{quantity(missing, 'prompt')} that no attempt could be used for")
     if unused := int((prompts["attempts"] - prompts["used"]).sum()):
@@ -641,5 +730,5 @@ def count_missing(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, str, in
 def list_features(means: pl.DataFrame) -> Sequence[str]:
     """List the features of code of a study: those of replies and programs, in their order."""
     there = set(means.filter(pl.col("model").is_not_null())["feature"])
-    known = [*(f"reply_{kind}" for kind in REPLY_KINDS), *FEATURE_COLUMNS]
+    known = [*(f"reply_{kind}" for kind in CAME_KINDS), *FEATURE_COLUMNS]
     return [name for name in known if name in there]

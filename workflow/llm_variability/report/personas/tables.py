@@ -11,7 +11,13 @@ import polars as pl
 
 from llm_variability.config import cell_name
 from llm_variability.personas.flags import FLAGS
-from llm_variability.report.personas.schemas import COUNTED, PERSONA_SCHEMAS, SAME_WORDS, name_flag
+from llm_variability.report.personas.schemas import (
+    CAME_KINDS,
+    COUNTED,
+    PERSONA_SCHEMAS,
+    SAME_WORDS,
+    name_flag,
+)
 from llm_variability.report.summaries import count_draws
 from llm_variability.table_contract import SETTING, Table
 from llm_variability.tables import COUNTS, read_metadata, read_table
@@ -19,6 +25,7 @@ from llm_variability.tables_code import EXTRACTIONS
 from llm_variability.tables_personas import (
     CONFUSIONS,
     DIALOGUE_CHANGES,
+    FAILED,
     FEATURES,
     LEAKAGE,
     PERSONA_MEANS,
@@ -97,9 +104,11 @@ def count_rewritings(rewritings: pl.DataFrame, made_by: Mapping[str, Any]) -> pl
 def count_replies(features: pl.DataFrame) -> pl.DataFrame:
     """Count what the replies of each setting and persona hold, in the order of the rows.
 
-    features: rows of a FEATURES table. Shares are of the draws. A prompt is without a program if
-    none of its replies at the setting is one.
+    features: rows of a FEATURES table. Shares and means are of the replies that came, null without
+    any; the share that failed is of the draws. A prompt is without a program if none of its replies
+    at the setting is one.
     """
+    came = pl.col("reply") != FAILED
     is_kind = {kind: pl.col("reply") == kind for kind in REPLY_KINDS}
     has_program = pl.col("prompt_id").filter(is_kind["program"]).n_unique()
     counted = features.group_by(*SETTING, "persona", maintain_order=True).agg(
@@ -109,8 +118,10 @@ def count_replies(features: pl.DataFrame) -> pl.DataFrame:
         ),
         pl.len().cast(pl.Int64).alias("draws"),
         *(each.sum().cast(pl.Int64).alias(kind) for kind, each in is_kind.items()),
-        *(each.mean().alias(f"{kind}_share") for kind, each in is_kind.items()),
-        pl.col("reply_lines").mean().alias("mean_reply_lines"),
+        came.sum().cast(pl.Int64).alias("replies"),
+        *(is_kind[kind].filter(came).mean().alias(f"{kind}_share") for kind in CAME_KINDS),
+        is_kind[FAILED].mean().alias(f"{FAILED}_share"),
+        pl.col("reply_lines").filter(came).mean().alias("mean_reply_lines"),
         pl.col("lines").mean().alias("mean_lines"),
     )
     return _name_cells(counted)
