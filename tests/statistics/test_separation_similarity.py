@@ -18,6 +18,7 @@ from llm_variability.separation.families import adjust_separation
 from llm_variability.separation.prompt_pairs import TaskPrompts, list_prompts, reduce_pairs
 from llm_variability.separation.similarity import (
     NO_PROGRAMS,
+    NOT_REPEATED,
     ONE_SAMPLED,
     Comparisons,
     Contrast,
@@ -606,9 +607,41 @@ def test_missing_programs_leave_a_reason_and_no_gap() -> None:
 
 def test_one_draw_a_prompt_has_no_pairs_of_its_own() -> None:
     prompts = make_prompts(dict.fromkeys(("a-m", "b-m"), 3))
-    row = tabulate(list_pairs(prompts, 1), prompts).row(0, named=True)
+    found = tabulate(list_pairs(prompts, 1), prompts)
+    row = found.row(0, named=True)
     assert row["same_prompt"] is None
     assert row["difference"] is not None
+    assert found["reason"].str.contains(f"{NOT_REPEATED}(;|$)").all()
+
+
+def test_tasks_where_no_prompt_was_drawn_twice_are_left_out_of_one_prompt_and_named() -> None:
+    """Task t1: one draw a prompt, as with a greedy setting that lost its other draws."""
+    prompts = make_prompts(dict.fromkeys(("a-m", "b-m"), 3), tasks=2, sampled=1)
+    once = {str(each["prompt_id"]): 1 for each in prompts if each["task"] == "t1"}
+    pairs = list_pairs(prompts, once)
+    of_prompts = (
+        pairs.filter(pl.col("first_prompt") == pl.col("second_prompt"))
+        .group_by("first_prompt")
+        .agg(pl.col("similarity").mean())
+    )
+    assert of_prompts.height == 6
+    found = tabulate(pairs, prompts)
+    overall, t0, t1, level = found.filter(variant="iterations").rows(named=True)[:4]
+    assert overall["same_prompt"] == pytest.approx(of_prompts["similarity"].mean())
+    assert t0["same_prompt"] == pytest.approx(overall["same_prompt"])
+    assert overall["reason"] == f"{NOT_REPEATED} in t1"
+    assert t0["reason"] is None
+    assert (t1["same_prompt"], t1["reason"]) == (None, NOT_REPEATED)
+    of_a = of_prompts.filter(pl.col("first_prompt").str.contains("a-m"))
+    assert (level["first"], level["task"]) == ("a-m", None)
+    assert level["same_prompt"] == pytest.approx(of_a["similarity"].mean())
+    sampled = found.filter(variant="sampled").row(0, named=True)
+    assert sampled["same_prompt"] == pytest.approx(
+        of_prompts.filter(pl.col("first_prompt").is_in(["t0-a-m-1", "t0-b-m-1"]))[
+            "similarity"
+        ].mean()
+    )
+    assert sampled["reason"] == f"{ONE_SAMPLED}; {NOT_REPEATED} in t1"
 
 
 def test_a_setting_without_programs_has_rows_with_a_reason() -> None:

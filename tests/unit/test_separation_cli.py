@@ -39,6 +39,7 @@ OUTPUTS = {
     "leakage": LEAKAGE,
     "confusions": CONFUSIONS,
 }
+MEASURES = ("tsed", "minilm")
 ENDS = ("first", "second")
 SETTINGS = (("0", None, 1), ("1.0", "0.8", 2))
 """Temperature, top-p and draws a prompt."""
@@ -141,7 +142,7 @@ def write_model(folder: Path, model: str, study: str = "who") -> dict[str, list[
                 2,
             )
         ]
-        for name in ("tsed", "minilm")
+        for name in MEASURES
     }
     draws = [
         prompt | {"temperature": temperature, "top_p": top_p, "replicate": replicate}
@@ -193,6 +194,7 @@ def run(
         *("--permutations", "49", "--classifier-permutations", "19"),
         *(part for name, path in prompts.items() for part in (f"--{name}", str(path))),
         *inputs,
+        *("--measures", *MEASURES),
         *(part for name in OUTPUTS for part in (f"--{name}", str(folder / f"{name}.parquet"))),
     ]
     monkeypatch.setattr(sys, "argv", command)
@@ -304,6 +306,25 @@ def test_a_model_that_wrote_no_program_has_rows_with_reasons(
     assert tables["means"].filter(feature="reply_none")["mean"].to_list() == [1.0] * 6
 
 
+def test_where_no_model_wrote_a_program_every_measure_and_contrast_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    models = [write_model(tmp_path, name) for name in ("m", "other")]
+    for model, reply in zip(models, ("none", "failed"), strict=True):
+        strip_programs(model, reply=reply)
+    run(monkeypatch, tmp_path, write_prompts(tmp_path), *models)
+    tables = read_outputs(tmp_path)
+    similarity = tables["similarity"]
+    assert similarity["measure"].unique(maintain_order=True).to_list() == list(MEASURES)
+    assert similarity.height == 2 * 2 * 2 * 2 * 9
+    assert similarity["reason"].unique().to_list() == ["no two programs to compare"]
+    assert tables["leakage"]["accuracy"].null_count() == tables["leakage"].height == 8
+    assert tables["confusions"].height == 0
+    words = tables["means"].filter(feature="reply_words")
+    assert words.filter(model="other")["mean"].null_count() == 6
+    assert words.filter(model="m")["mean"].null_count() == 0
+
+
 @pytest.mark.parametrize("without", PERSONAS)
 def test_a_persona_without_a_program_is_not_compared_and_the_others_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: str
@@ -352,6 +373,16 @@ def test_bad_input_is_one_line(
             run(monkeypatch, tmp_path, prompts, *inputs)
         assert message in caplog.text
     assert not (tmp_path / "similarity.parquet").exists()
+
+
+def test_pairs_of_a_measure_that_was_not_asked_for_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = write_model(tmp_path, "m")
+    monkeypatch.setattr(sys.modules[__name__], "MEASURES", ("tsed",))
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path, write_prompts(tmp_path), model)
+    assert "--pairs: of model m are of measure minilm; allowed: tsed" in caplog.text
 
 
 def test_a_model_that_lacks_a_table_is_named(

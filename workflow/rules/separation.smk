@@ -46,6 +46,7 @@ rule separation:
     conda:
         ENVIRONMENT
     params:
+        measures=[*settings.similarity.variants, *settings.encoders],
         permutations=settings.separation.permutations,
         classifier_permutations=settings.separation.classifier_permutations,
         seed=settings.seed,
@@ -56,6 +57,7 @@ rule separation:
             --log {log:q} \
             --study {wildcards.study:q} \
             --pairs {input.tsed:q} {input.cosine:q} \
+            --measures {params.measures:q} \
             --features {input.features:q} \
             --programs {input.programs:q} \
             --stimuli {input.stimuli:q} \

@@ -80,6 +80,16 @@ def _require_pairs_once(pairs: dict[str, pl.DataFrame]) -> None:
             )
 
 
+def _require_measures(pairs: dict[str, pl.DataFrame], measures: Sequence[str]) -> None:
+    for model, found in pairs.items():
+        stray = found.filter(~pl.col("measure").is_in(measures))
+        if stray.height:
+            raise ValueError(
+                f"--pairs: of model {model} are of measure {stray['measure'][0]}; allowed:"
+                f" {', '.join(measures)}"
+            )
+
+
 def separate(arguments: argparse.Namespace) -> None:
     """Read, compute model by model, log what has no number, write."""
     study, seed = arguments.study, arguments.seed
@@ -89,9 +99,7 @@ def separate(arguments: argparse.Namespace) -> None:
     programs = read_models(arguments.programs, PROGRAMS, study)
     _require_pairs_once(pairs)
     models = _require_models({"features": features, "programs": programs, "pairs": pairs})
-    measures = list(
-        dict.fromkeys(name for each in pairs.values() for name in each["measure"].unique().sort())
-    )
+    _require_measures(pairs, arguments.measures)
     of_prompts = tabulate_wording(
         read_table(arguments.style, STYLE),
         read_table(arguments.topic_weights, TOPIC_WEIGHTS),
@@ -105,7 +113,9 @@ def separate(arguments: argparse.Namespace) -> None:
         named: dict[str, Any] = {"study": study, "model": model, "seed": seed}
         settings = features[model].select(*SETTING).unique(maintain_order=True).rows()
         drawn = named | {"permutations": arguments.permutations}
-        separations.append(tabulate_separation(pairs[model], prompts, settings, measures, **drawn))
+        separations.append(
+            tabulate_separation(pairs[model], prompts, settings, arguments.measures, **drawn)
+        )
         means.append(tabulate_programs(features[model], prompts, **drawn))
         leakage, confusion = tabulate_leakage(
             features[model],
@@ -156,6 +166,9 @@ def main() -> None:
         parser.add_argument(
             f"--{name}", required=True, type=Path, nargs="+", metavar="FILE", help=what
         )
+    parser.add_argument(
+        "--measures", required=True, nargs="+", metavar="NAME", help="measures of the pairs"
+    )
     for name, what in (
         ("stimuli", "table of prompts"),
         ("style", "table of features of prompts"),

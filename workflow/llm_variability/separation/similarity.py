@@ -74,6 +74,8 @@ ONE_SAMPLED = (
 
 NO_PROGRAMS = "no two programs to compare"
 
+NOT_REPEATED = "no number of one prompt: none has two programs"
+
 _ADJUSTED = ("p_holm", "p_bh", "family_size")
 _SCHEMA = {
     name: column.dtype for name, column in SEPARATION.columns.items() if name not in _ADJUSTED
@@ -420,11 +422,13 @@ class Comparisons:
         tested = variant == "iterations"
         usable = np.isfinite(between) & (np.isfinite(within) | (not tested))
         used = [part for part, good in zip(parts, usable, strict=True) if good]
-        row = self._describe(contrast, variant, found, used)
+        row, unrepeated = self._describe(contrast, variant, found, used)
         if not used:
-            return row | {"reason": _explain_none(contrast, variant, bool(found))}
+            reasons = [_explain_none(contrast, variant, bool(found)), *unrepeated]
+            return row | {"reason": "; ".join(reasons)}
         left_out = [task for task in tasks if task not in {part.task for part in used}]
         reasons = [f"left out: {', '.join(left_out)}"] if left_out else []
+        reasons += unrepeated
         row["between"] = float(between[usable].mean())
         if not tested:
             return row | {"reason": "; ".join([ONE_SAMPLED, *reasons])}
@@ -453,31 +457,37 @@ class Comparisons:
         variant: str,
         found: Mapping[str, TaskPrompts],
         used: Sequence[Compared],
-    ) -> dict[str, Any]:
-        """Count what is compared, and average over each prompt's own draws."""
-        chosen = [found[part.task] for part in used] or list(found.values())
-        own: list[float] = []
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Count what is compared, and average over each prompt's own draws.
+
+        Returns columns, and why there is no number of the draws of one prompt, in all tasks or in
+        some.
+        """
+        chosen = {part.task: found[part.task] for part in used} or found
+        own: dict[str, float] = {}
         n_prompts = n_programs = n_pairs = 0
-        for each in chosen:
+        for task, each in chosen.items():
             names = each.columns[contrast.factor]
             levels = [level for level in (contrast.first, contrast.second) if level is not None]
             focal = np.isin(names, levels) if levels else np.ones(len(names), dtype=bool)
             member = np.ones_like(focal) if contrast.kind == "level" else focal
             repeated = np.diag(each.similarity)[focal]
             repeated = repeated[np.isfinite(repeated)]
-            own.append(float(repeated.mean()) if len(repeated) else np.nan)
+            if len(repeated):
+                own[task] = float(repeated.mean())
             n_prompts += int(member.sum())
             n_programs += int(each.n_programs[member].sum())
             n_pairs += _count_pairs(each, contrast, focal)
-        same = float(np.mean(own)) if own else np.nan
+        once = [task for task in chosen if task not in own]
+        where = f" in {', '.join(once)}" if own else ""
         return {
             **contrast._asdict(),
             "variant": variant,
-            "same_prompt": same if np.isfinite(same) else None,
+            "same_prompt": float(np.mean(list(own.values()))) if own else None,
             "n_prompts": n_prompts,
             "n_programs": n_programs,
             "n_pairs": n_pairs,
-        }
+        }, [f"{NOT_REPEATED}{where}"] if once else []
 
 
 def _is_sampled(prompts: TaskPrompts) -> NDArray[np.bool_]:
