@@ -332,8 +332,9 @@ def find_interval(parts: Sequence[Compared], differences: Floats) -> Mapping[str
     The jackknife over prompts, those of a persona and task as a stratum (or all of a task, where a
     persona of a contrast of all levels has only two), degrees of freedom by Satterthwaite, a
     stratum's prompts less one each. Of strata of personas, what it counts too much is taken off
-    (`find_excess`), which is much of it where personas hardly differ; a level is no such contrast,
-    and what skewed prompts do to it is more. Gives a `reason` in place of numbers where there can
+    (`find_excess`), which is much of it where personas hardly differ, but no more than leaves what
+    single pairs make by themselves, which can also be more than the jackknife found; a level is no
+    such contrast, and what skewed prompts do to it is more. Gives a `reason` in place of numbers where there can
     be no interval.
 
     differences: (tasks,) of `parts`.
