@@ -739,9 +739,9 @@ def test_the_map_counts_entities_of_no_one_persona_apart(names):
     entity_map = pl.DataFrame({"persona": [SEVERAL, inputs.TEACHER, SEVERAL]})
     told = statements.describe_map(entity_map, names)
     assert told.endswith(
-        "has most of their sentences: english teacher 1 and several personas 2 (that have as much"
-        " of them)."
+        "has most of their sentences: english teacher 1; several personas alike 2."
     )
+    assert statements.describe_map(entity_map[:1], names).endswith(": several personas alike 1.")
     assert "several" not in statements.describe_map(entity_map[1:2], names)
 
 

@@ -538,14 +538,12 @@ def describe_map(entity_map: pl.DataFrame, names: Names) -> str:
     """
     if not entity_map.height:
         return "Map of entities: none was found."
-    counts = (
-        entity_map["persona"]
-        .value_counts(sort=True)
-        .sort(pl.col("persona") == SEVERAL, maintain_order=True)
-    )
-    told = listing([f"{name_level(who, names)} {count:,}" for who, count in counts.rows()])
-    if (counts["persona"] == SEVERAL).any():
-        told += " (that have as much of them)"
+    counts = dict(entity_map["persona"].value_counts(sort=True).rows())
+    several = counts.pop(SEVERAL, 0)
+    told = listing([f"{name_level(who, names)} {count:,}" for who, count in counts.items()])
+    if several:
+        alike = f"{SEVERAL_PERSONAS} alike {several:,}"
+        told = f"{told}; {alike}" if told else alike
     return (
         f"Map of {quantity(entity_map.height, 'entity', 'entities')}; near ones stand in like"
         f" sentences. By the persona that has most of their sentences: {told}."
