@@ -802,7 +802,9 @@ def test_the_command_writes_the_features_of_all_cells(
         ("1.0", "0.8", 0, "none"),
         ("1.0", "0.8", 1, "failed"),
     ]
-    assert "replies: 1 program, 0 invalid, 0 truncated, 0 other_code, 1 none, 1 failed" in caplog.text
+    assert (
+        "replies: 1 program, 0 invalid, 0 truncated, 0 other_code, 1 none, 1 failed" in caplog.text
+    )
     made_by = read_metadata(output)
     assert (made_by["study"], made_by["model"], made_by["design"]) == (
         "tiny",

@@ -334,8 +334,8 @@ def find_interval(parts: Sequence[Compared], differences: Floats) -> Mapping[str
     stratum's prompts less one each. Of strata of personas, what it counts too much is taken off
     (`find_excess`), which is much of it where personas hardly differ, but no more than leaves what
     single pairs make by themselves, which can also be more than the jackknife found; a level is no
-    such contrast, and what skewed prompts do to it is more. Gives a `reason` in place of numbers where there can
-    be no interval.
+    such contrast, and what skewed prompts do to it is more. Gives a `reason` in place of numbers
+    where there can be no interval.
 
     differences: (tasks,) of `parts`.
     Source: Wolter 2007, Introduction to Variance Estimation, section 4.5.
