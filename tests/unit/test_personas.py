@@ -232,6 +232,14 @@ def test_each_round_has_a_seed_of_its_own_and_the_first_that_of_the_study() -> N
 # ------------------------------------------------------------------------------ what came back
 
 TEACHER = personas()[2]
+
+
+def faults(text: str) -> tuple[str, ...]:
+    """What is wrong with a message, whether or not it names the task's words."""
+    flags = find_flags(text, TASK, TEACHER, cut=False)
+    return tuple(flag for flag in flags if flag != "adrift")
+
+
 FINE = [
     "Hello, I was wondering whether a computer could be made to work like a pocket calculator?"
     " I would press a number, then plus, then another number, and see the sum on the screen.",
@@ -252,7 +260,7 @@ FINE = [
 
 @pytest.mark.parametrize("text", FINE)
 def test_a_message_as_a_persona_would_write_it_has_no_flag(text: str) -> None:
-    assert find_flags(text, TASK, TEACHER, cut=False) == ()
+    assert faults(text) == ()
 
 
 @pytest.mark.parametrize(
@@ -275,6 +283,8 @@ def test_a_message_as_a_persona_would_write_it_has_no_flag(text: str) -> None:
         ("I am a computer program that assists others.", ("refusal",)),
         ("I want this: \nSELECT name FROM bikes", ("answer",)),
         ("I'm a teacher who wants a calculator.", ("persona",)),
+        ("I am a rather old teacher and want a calculator.", ("persona",)),
+        ("I run the drama club and mark a hundred essays with a calculator.", ("persona",)),
         ("My name is Stephen and I want a calculator.", ("persona",)),
         ("As an English teacher I want a calculator.", ("persona",)),
         ("The persona would like a calculator.", ("persona",)),
@@ -286,7 +296,28 @@ def test_a_message_as_a_persona_would_write_it_has_no_flag(text: str) -> None:
     ],
 )
 def test_what_is_no_such_message_is_flagged(text: str, flags: tuple[str, ...]) -> None:
-    assert find_flags(text, TASK, TEACHER, cut=False) == flags
+    assert faults(text) == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "is_adrift"),
+    [
+        ("I want a program that computes factorials.", TASK, True),
+        ("Could I have a little Calculator?", TASK, False),
+        ("Something that calculates for me.", TASK, False),
+        ("Keep track of what we sell.", "Write code for a database for an online bike shop.", True),
+        (
+            "A place for our bikes' sizes.",
+            "Write code for a database for an online bike shop.",
+            False,
+        ),
+        ("Anything.", "Write code and make the program.", False),
+    ],
+)
+def test_a_message_without_a_word_of_the_task_is_adrift(
+    text: str, task: str, is_adrift: bool
+) -> None:
+    assert ("adrift" in find_flags(text, task, TEACHER, cut=False)) == is_adrift
 
 
 @given(st.text(max_size=300), st.booleans())
@@ -321,6 +352,11 @@ def test_words_are_compared_without_case_blanks_and_full_stop() -> None:
 
 
 # ----------------------------------------------------------------------------------- rounds
+
+
+def told(flags: str) -> str:
+    """Flags of a text of these tests, all of which are adrift unless they are empty."""
+    return flags.replace("adrift", "").strip().replace("  ", " ")
 
 
 def draws_of(persona: str, texts: list[str | None], task: str = "calculator") -> pl.DataFrame:
@@ -359,8 +395,8 @@ def read_teacher(*rounds: list[str | None], iterations: int = 3) -> tuple[pl.Dat
 
 def test_the_nth_answer_of_a_round_is_for_the_nth_iteration_that_is_lacking() -> None:
     table, missing = read_teacher(["Sure! No.", "Add numbers.", None], ["As an AI, no.", "Sum up."])
-    told = table.select("iteration", "attempt", "flags", "used").rows()
-    assert told == [
+    rows = table.select("iteration", "attempt", "flags", "used").rows()
+    assert [(*row[:2], told(row[2]), row[3]) for row in rows] == [
         (0, 0, "meta", False),
         (0, 1, "refusal", False),
         (1, 0, "", True),
@@ -380,9 +416,9 @@ def test_the_same_words_again_are_told_and_used_all_the_same() -> None:
     tasks = read_task_sets(TASKS, {"brief": ["calculator"]})
     both = pl.concat([draws_of(TEACHES, ["Add.", "add"]), draws_of(STUDIES, ["ADD.", "Fluxes."])])
     table, _ = read_rounds([both], tasks, personas(), 2, FLAGS_LEFT_OUT)
-    told = table.sort("persona", descending=True).select("persona", "iteration", "flags").rows()
+    rows = table.sort("persona", descending=True).select("persona", "iteration", "flags").rows()
     # Read by number of the draw: both first ones, then both second ones.
-    assert told == [
+    assert [(*row[:2], told(row[2])) for row in rows] == [
         (TEACHES, 0, ""),
         (TEACHES, 1, "repeated shared"),
         (STUDIES, 0, "shared"),
@@ -396,7 +432,7 @@ def test_flags_that_the_settings_allow_are_told_and_used() -> None:
     table, missing = read_rounds(
         [draws_of(TEACHES, ["Sure! Add.", None])], tasks, personas(), 2, ["answer"]
     )
-    assert table["flags"].to_list() == ["meta", "empty"]
+    assert [told(flags) for flags in table["flags"]] == ["meta", "empty"]
     assert table["used"].to_list() == [True, False]
     assert missing["brief/calculator", TEACHES] == [1]
 
@@ -436,8 +472,8 @@ def test_every_iteration_is_as_likely_to_be_sampled() -> None:
 
 
 def test_every_used_rewriting_becomes_a_prompt_with_the_frame_around_it() -> None:
-    told = Study.model_validate(study(frame={"postfix": "In Python."}, draws=4, greedy_draws=1))
-    table, facts = render_persona_prompts(TASKS, told, sample_prompts(rewritten(), 1))
+    asked = Study.model_validate(study(frame={"postfix": "In Python."}, draws=4, greedy_draws=1))
+    table, facts = render_persona_prompts(TASKS, asked, sample_prompts(rewritten(), 1))
     assert table.height == 60
     assert table["prompt_id"].n_unique() == 60
     assert table["prompt"].str.ends_with("\n\nIn Python.").all()
@@ -457,8 +493,8 @@ def test_the_same_words_of_two_personas_are_two_prompts() -> None:
 
 
 def test_an_outline_has_every_prompt_that_will_be_asked_for() -> None:
-    told = Study.model_validate(study(personas={"model": "one", "iterations": 3}))
-    table, _ = render_persona_prompts(TASKS, told, None)
+    asked = Study.model_validate(study(personas={"model": "one", "iterations": 3}))
+    table, _ = render_persona_prompts(TASKS, asked, None)
     assert table.height == 3 * 4 * 3
 
 

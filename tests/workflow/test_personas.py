@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from fake_server import REWRITING
 from running import HOME, SNAKEMAKE, FakeServer, Workspace, parse_jobs, small_study
@@ -61,7 +62,7 @@ def test_flagged_rewritings_are_asked_for_again_and_no_others(
         *failed, last = tries.sort("attempt")["used"].to_list()
         assert not any(failed)
         assert last or len(failed) == 2
-    assert set(found.filter(~pl.col("used"))["flags"]) == {"meta"}
+    assert set(found.filter(~pl.col("used"))["flags"]) == {"meta adrift"}
     asked = [
         request
         for request in server.requests()
@@ -107,8 +108,8 @@ def test_what_the_prompts_speak_of_is_what_the_descriptions_say(finished: Worksp
 
 def test_the_page_has_the_study(finished: Workspace) -> None:
     page = (finished.folder / "results/report.html").read_text()
-    for role in PERSONAS:
-        assert role.replace("-", " ") in page
+    for label in yaml.safe_load((HOME / "resources/personas.yaml").read_text())["roles"].values():
+        assert label["label"] in page
     assert "Traceback" not in page
 
 
@@ -191,7 +192,7 @@ def test_a_refusing_model_is_told_and_counted_and_ends_nothing(
     found = read(workspace, "personas/personas.parquet")
     assert found.height == 8
     assert not found["used"].any()
-    assert set(found["flags"]) == {"refusal"}
+    assert set(found["flags"]) == {"refusal adrift"}
     assert read(workspace, "stimuli/personas.parquet").is_empty()
     page = (workspace.folder / "results/report.html").read_text()
     assert "refus" in page

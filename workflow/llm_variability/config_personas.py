@@ -16,7 +16,7 @@ from llm_variability.config_fields import (
     required,
 )
 
-Flag = Literal["answer", "meta", "persona", "refusal", "cut", "identical"]
+Flag = Literal["answer", "meta", "persona", "refusal", "cut", "identical", "adrift"]
 """What may be wrong with a rewritten task that is not empty."""
 
 FLAGS_LEFT_OUT = ("answer", "meta", "persona", "refusal", "cut", "identical")
@@ -83,8 +83,8 @@ class Personas(Section):
         list(FLAGS_LEFT_OUT),
         "Flags with which a rewritten task is not used, but counted and tried again: it answers,"
         " talks of rewriting or of the persona, refuses, was cut, or is the task itself. An empty"
-        " one never is used.",
-        "a list of answer, meta, persona, refusal, cut, identical, each once",
+        " one never is used. One adrift, without a word of the task, is used unless you say so.",
+        "a list of answer, meta, persona, refusal, cut, identical, adrift, each once",
     )
 
 

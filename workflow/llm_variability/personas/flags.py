@@ -10,10 +10,12 @@ FLAGS = {
     "empty": "nothing came",
     "answer": "it answers the task: it holds code, or tells the steps to take",
     "meta": "it talks about writing the message, or speaks as an assistant does",
-    "persona": "it speaks about the persona: the name, the label, or a word of the file",
+    "persona": "it speaks about the persona: name, label, what it is, a word of the file, or six"
+    " words in a row of the description",
     "refusal": "it declines, or says that a model is writing",
     "cut": "it ended at the most tokens that were allowed",
     "identical": "it is the task as it stands, white space, case and full stops aside",
+    "adrift": "it has none of the task's own words, so it may ask for something else",
     "repeated": "the same persona had the same words for this task before; used all the same",
     "shared": "another persona had the same words for this task before; used all the same",
 }
@@ -69,6 +71,11 @@ _REFUSAL = _any_of(
     r"\bas an? (?:AI|artificial|language model)\b",
     r"\bI(?:'m| am) an? (?:AI|artificial|language model|computer program)\b",
 )
+_COMMON = frozenset(
+    ("write", "code", "make", "create", "build", "generate", "program", "for", "the", "and", "with")
+)
+"""Words of a task that say nothing of what is wanted."""
+
 _QUOTES = {'"': '"', "'": "'", "\N{LEFT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}"}
 
 
@@ -87,7 +94,23 @@ def fold_words(text: str) -> str:
 
 def _speaks_of(persona: Persona, text: str) -> bool:
     told = [persona.first_name, persona.told.label, "persona", *persona.told.words]
-    return any(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", text, re.IGNORECASE) for each in told)
+    noun = re.escape(persona.told.label.split()[-1])
+    return (
+        any(re.search(rf"(?<!\w){re.escape(each)}(?!\w)", text, re.IGNORECASE) for each in told)
+        or re.search(rf"\bI(?:'m| am) an? (?:[\w-]+ ){{0,4}}{noun}(?!\w)", text, re.IGNORECASE)
+        is not None
+        or not _runs_of_words(persona.describe()).isdisjoint(_runs_of_words(text))
+    )
+
+
+def _runs_of_words(text: str, length: int = 6) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.casefold())
+    return set(zip(*(words[start:] for start in range(length)), strict=False))
+
+
+def _drifts(text: str, task: str) -> bool:
+    words = set(re.findall(r"[a-z]{3,}", task.casefold())) - _COMMON
+    return bool(words) and not any(word[:5] in text.casefold() for word in words)
 
 
 def find_flags(text: str, task: str, persona: Persona, cut: bool) -> tuple[str, ...]:
@@ -105,5 +128,6 @@ def find_flags(text: str, task: str, persona: Persona, cut: bool) -> tuple[str, 
         "refusal": bool(_REFUSAL.search(text)),
         "cut": cut,
         "identical": fold_words(text) == fold_words(task),
+        "adrift": _drifts(text, task),
     }
     return tuple(flag for flag, holds in told.items() if holds)
