@@ -311,7 +311,7 @@ DIALOGUE_CHANGES = Table(
     "dialogue_changes",
     {
         **_OF_MODEL,
-        "measure": Column(pl.String, "tsed, tsed-published or the encoder's name"),
+        "measure": Column(pl.String, "tsed or tsed-published"),
         "persona": Column(pl.String, "persona; null: all", nullable=True),
         "dialogues": Column(pl.Int32, "dialogues"),
         "asked": Column(pl.Int32, "of these, with at least one exchange"),

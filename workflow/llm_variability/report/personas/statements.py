@@ -35,8 +35,9 @@ FLAG_WORDS = {
     "refusal": "refusing",
     "cut": "cut off",
     "identical": "the task itself",
+    "adrift": "without a word of the task",
 }
-"""What may be wrong with attempts so that they are not used."""
+"""What may be wrong with attempts."""
 
 FEATURE_WORDS = {
     "words": "words",
