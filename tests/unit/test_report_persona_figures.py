@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -14,11 +15,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 from llm_variability.linguistics.style import FEATURES as STYLE_FEATURES
 from llm_variability.report.__main__ import main
+from llm_variability.report.contrasts import ASTERISKS
 from llm_variability.report.figures import figure_style, render_svg
-from llm_variability.report.personas.charts import arrange_confusion
+from llm_variability.report.personas.charts import arrange_confusion, shorten_reason
 from llm_variability.report.personas.figures import (
     PersonaTables,
     draw_persona_figure,
@@ -30,6 +33,7 @@ from llm_variability.report.personas.looks import (
     Row,
     bound_points,
     choose_looks,
+    choose_tests,
     cut_name,
     describe_stars,
     draw_chart,
@@ -601,11 +605,47 @@ def test_asterisks_stand_for_the_p_values_asked_for(stars, marked):
     assert (
         told
         == {
-            "unadjusted": "* p < .05 (unadjusted, 2 tests)",
+            "unadjusted": "* p < .05 (unadjusted, 6 tests)",
             "holm": "* p < .05 (Holm, 6 tests)",
             "bh": "* p < .05 (Benjamini-Hochberg, 6 tests)",
         }[stars]
     )
+    larger = row | {"family_size": 9}
+    assert "6 to 9 tests)" in describe_stars(pl.DataFrame([row, larger]), stars)
+    none = pl.DataFrame([row]).with_columns(pl.lit(None).alias(ASTERISKS[stars][0]))
+    assert describe_stars(none, stars).endswith(", no test)")
+
+
+def test_a_feature_has_its_p_value_though_the_first_persona_has_none():
+    means = pl.DataFrame(
+        {
+            "model": ["m", "m", "m", "m"],
+            "feature": ["lines", "classes", "lines", "classes"],
+            "persona": ["a", "a", "b", "b"],
+            "p_value": [None, 0.3, 0.01, None],
+        }
+    )
+    tests = choose_tests(means, ["model", "feature"])
+    assert tests.select("feature", "p_value").rows() == [("lines", 0.01), ("classes", 0.3)]
+
+
+@pytest.mark.parametrize("kind", ["topics", "style", "features", "amount"])
+def test_asterisks_are_the_same_though_the_first_persona_has_no_value(tables, kind):
+    first = pl.col("persona") == next(iter(tables.looks))
+    tested = tables.means.with_columns(
+        **{name: pl.lit(0.001) for name in ("p_value", "p_holm", "p_bh")},
+        family_size=pl.lit(5, pl.Int32),
+    )
+    lacking = tested.with_columns(
+        pl.when(~first).then(pl.col(name)).alias(name)
+        for name in ("p_value", "p_holm", "p_bh", "family_size")
+    )
+    whole, less = (
+        draw(kind, replace(tables, means=each)).findobj(Text) for each in (tested, lacking)
+    )
+    shown = [text.get_text() for text in whole]
+    assert any(text.endswith("*") for text in shown)
+    assert [text.get_text() for text in less] == shown
 
 
 def point(value, low=None, high=None) -> Point:
@@ -869,6 +909,22 @@ def test_similarity_is_within_on_the_diagonal_and_between_elsewhere(tables):
     assert texts[3] == texts[12] == expected
 
 
+def test_of_two_personas_what_lies_between_is_shown_though_one_has_too_few_prompts():
+    head = {"factor": "persona", "task": None, "p_value": None, "p_holm": None, "p_bh": None}
+    rows = [
+        head | {"first": "a", "second": None, "within": 0.8, "between": 0.3},
+        head | {"first": "b", "second": None, "within": None, "between": None},
+        head | {"first": "a", "second": "b", "within": None, "between": None},
+    ]
+    separation = pl.DataFrame(rows, infer_schema_length=None)
+    matrix, starred = arrange_similarity(separation, ["a", "b"], "unadjusted")
+    assert matrix[0].tolist() == [0.8, 0.3] and matrix[1, 0] == 0.3 and math.isnan(matrix[1, 1])
+    assert starred == set()
+    # Between one of three and both others is not between any two.
+    matrix, _ = arrange_similarity(separation, ["a", "b", "c"], "unadjusted")
+    assert [math.isnan(value) for value in matrix[0]] == [False, True, True]
+
+
 def test_two_personas_without_programs_are_hatched(tables):
     name = list(tables.looks)[2]
     concerned = (pl.col("first") == name) | (pl.col("second") == name)
@@ -1024,6 +1080,21 @@ def test_accuracy_stands_against_chance_and_against_permuted_personas(tables):
 
 
 # -------------------------------------------------------------------------------- dialogue
+
+
+def test_a_long_reason_is_told_by_its_first_part_and_with_names(tables):
+    assert shorten_reason("too few programs: none") == "too few programs: none"
+    left_out = ", ".join(["junior engineer"] * 20)
+    reason = f"programs in two tasks of fewer than two personas; left out: {left_out}"
+    short = "programs in two tasks of fewer than two personas (all of it: see the table)"
+    assert shorten_reason(reason) == short
+    name, look = next(iter(tables.looks.items()))
+    lacking = tables.leakage.with_columns(
+        accuracy=pl.lit(None, pl.Float64), reason=pl.lit(f"left out: {name}")
+    )
+    told = [text.get_text() for text in draw("leakage", replace(tables, leakage=lacking)).texts]
+    assert any(f"left out: {look.label}" in text for text in told)
+    assert not any(name in text for text in told)
 
 
 def test_dialogues_have_a_panel_of_exchanges_and_one_of_changes_by_measure(tables):

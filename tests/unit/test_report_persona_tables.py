@@ -20,6 +20,7 @@ from llm_variability.report.personas.names import name_personas
 from llm_variability.report.personas.rows import (
     tabulate_confusions,
     tabulate_contrasts,
+    tabulate_leakage,
     tabulate_means,
     tabulate_overall,
     tabulate_replies,
@@ -314,6 +315,21 @@ def test_nobody_is_furthest_apart_where_no_difference_is_above_0(tables, names):
     )
 
 
+def test_the_matrix_is_told_by_its_diagonal_where_no_two_personas_have_a_number(tables, names):
+    separation = tables["persona_separation"]
+    told = statements.describe_matrix(separation, "tsed", AT_ONE, names)
+    assert "model-a: most alike" in told
+    first = next(iter(names))
+    own = (pl.col("first") == first) & pl.col("second").is_null()
+    bare = separation.with_columns(
+        between=pl.lit(None, pl.Float64), within=pl.when(own).then(pl.lit(0.8))
+    )
+    told = statements.describe_matrix(bare, "tsed", AT_ONE, names)
+    assert f"model-a: no number of two personas, of one by itself {names[first]} 0.80" in told
+    none = bare.with_columns(within=pl.lit(None, pl.Float64))
+    assert statements.describe_matrix(none, "tsed", AT_ONE, names).endswith(" No number.")
+
+
 def test_tree_similarities_come_before_encoders():
     measures = ["all-MiniLM-L6-v2", "tsed-published", "tsed", "all-MiniLM-L6-v2"]
     ordered = statements.order_measures(measures)
@@ -351,9 +367,12 @@ def test_the_amount_of_code_is_told_as_a_ratio(tables):
     assert "is not known" in statements.describe_amount(one.clear(), AT_ONE)
 
 
-def test_guesses_are_told_with_chance_and_permutations(tables):
-    told = statements.describe_leakage(tables["persona_leakage"], AT_ONE)
-    assert "in 8 of 8 models × settings × views: p < .05 in 4, after Holm in 4." in told[0]
+def test_guesses_are_told_with_chance_and_permutations(tables, names):
+    told = statements.describe_leakage(tables["persona_leakage"], AT_ONE, names)
+    # model-b's accuracy is above the permuted mean too, but with p = .3.
+    assert told[0].endswith(
+        "at random with p < .05 in 4 of 8 models × settings × views, after Holm in 4."
+    )
     assert told[1] == (
         "model-a: who asked is guessed from a program, each task held out in turn, with a balanced"
         " accuracy of 50% by features of its syntax (p = .005, after Holm .040; permuted 37.5% at"
@@ -363,7 +382,7 @@ def test_guesses_are_told_with_chance_and_permutations(tables):
     none = tables["persona_leakage"].with_columns(
         pl.lit(None, pl.Float64).alias("accuracy"), reason=pl.lit("too few programs")
     )
-    told = statements.describe_leakage(none, AT_ONE)
+    told = statements.describe_leakage(none, AT_ONE, names)
     assert told == [
         f"{model}: who asked was not guessed by features of its syntax or its words: too few"
         " programs."
@@ -371,19 +390,21 @@ def test_guesses_are_told_with_chance_and_permutations(tables):
     ]
 
 
-def test_views_that_nothing_was_guessed_by_are_told_in_a_sentence_of_their_own(tables):
+def test_views_that_nothing_was_guessed_by_are_told_in_a_sentence_of_their_own(tables, names):
     is_syntax = pl.col("features") == "syntax"
     leakage = tables["persona_leakage"].with_columns(
         accuracy=pl.when(~is_syntax).then("accuracy"),
         chance=pl.when(~is_syntax).then("chance"),
-        reason=pl.when(is_syntax).then(pl.lit("too few programs")),
+        reason=pl.when(is_syntax).then(pl.lit(f"left out: {inputs.TEACHER}, {inputs.TEACHER}-x")),
     )
-    told = statements.describe_leakage(leakage, AT_ONE)[1]
+    told = statements.describe_leakage(leakage, AT_ONE, names)[1]
     assert "with a balanced accuracy of 50% by its words (p = .005" in told
     assert told.endswith(
         "by chance, among 4 personas, it is 25%. Who asked was not guessed by features of its"
-        " syntax: too few programs."
+        f" syntax: left out: english teacher, {inputs.TEACHER}-x."
     )
+    table = tabulate_leakage(leakage, names, False, "holm")
+    assert f"left out: english teacher, {inputs.TEACHER}-x" in str(table.rows)
 
 
 def test_personas_that_share_most_entities_are_told(tables, names):
@@ -417,12 +438,26 @@ def test_the_published_variant_says_what_it_lacks(tables):
 
 
 def test_dialogues_are_told_with_their_change(tables):
-    (first, _) = statements.describe_dialogues(tables["persona_dialogues"], "tsed", AT_ONE)
+    (first, _) = statements.describe_dialogues(tables["persona_dialogues"], "tsed", AT_ONE, {})
     assert first == (
-        "model-a: asked back in 23 of 46 dialogues, 0.50 exchanges each on average; programs after"
-        " it are alike to those without by 0.40, those without among themselves by 0.70: change"
-        " 0.30 [0.20, 0.40]."
+        "model-a: asked back in 23 of 46 dialogues, 0.50 exchanges each on average; programs at"
+        " the end of dialogues, with or without an exchange, are alike to those drawn without a"
+        " dialogue by 0.40, those among themselves by 0.70, over 23 prompts with both: change 0.30"
+        " [0.20, 0.40]."
     )
+
+
+def test_a_change_of_few_prompts_raises_an_alarm(tables):
+    dialogues = tables["persona_dialogues"]
+    assert list(alarms.describe_few_dialogues(dialogues)) == []
+    few = dialogues.with_columns(
+        n_prompts=pl.when(pl.col("model") == "model-b").then(1).otherwise(5)
+    )
+    (told,) = alarms.describe_few_dialogues(few)
+    assert "over fewer than 5 prompts in 2 of 4 numbers of all personas" in told
+    assert "(fewest 1: model-b, temperature 0, tsed)" in told
+    none = few.with_columns(change=pl.lit(None, pl.Float64))
+    assert list(alarms.describe_few_dialogues(none)) == []
 
 
 def test_what_is_left_out_is_counted(tables):
@@ -437,7 +472,7 @@ def test_what_is_left_out_is_counted(tables):
 
 
 def test_numbers_that_are_missing_are_counted_by_their_reason(tables):
-    told = statements.count_missing(tables)
+    told = statements.count_missing(tables, {})
     # One feature of two models, two settings, four personas; the sampled variant is meant to lack.
     assert told == [("means of features", "no task in which every persona has", 16)]
 
@@ -538,6 +573,46 @@ def test_few_prompts_raise_an_alarm_with_the_smallest_possible_p():
     )
 
 
+def with_programs(*used: int, asked: int = 3) -> pl.DataFrame:
+    """Features of one setting and task: of each persona `asked` prompts, `used` with a program."""
+    return pl.DataFrame(
+        [
+            {
+                "temperature": "1.0",
+                "top_p": "1.0",
+                "task": "t",
+                "persona": persona,
+                "prompt_id": f"{persona}{prompt}",
+                "reply": "program" if prompt < count and replicate else "none",
+            }
+            for persona, count in zip("pqr", used, strict=False)
+            for prompt in range(asked)
+            for replicate in range(3)
+        ]
+    )
+
+
+def test_prompts_without_a_program_cannot_be_dealt_in_tests_of_code():
+    asked = few(3, 1)  # 6! / (3! 3!) / 2 = 10 ways
+    features = {"m": with_programs(3, 3), "n": with_programs(2, 2)}
+    (told,) = alarms.describe_few_programs(features, asked, 999)
+    # 4! / (2! 2!) / 2 ways
+    assert told == (
+        "of the code: few prompts have a program in 1 of 2 models × settings; fewest ways: n,"
+        " temperature 1.0, top-p 1.0, where 4 prompts with a program can be dealt to personas in 3"
+        " ways only: the smallest possible p of all personas together is .333."
+    )
+    (told,) = alarms.describe_few_programs({"m": with_programs(3, 0)}, asked, 999)
+    assert told.endswith("in one way only: no test can tell anything.")
+    assert list(alarms.describe_few_programs({"m": with_programs(3, 3)}, asked, 999)) == []
+    # 4! / (2! 1! 1!) / 2 ways
+    three = pl.DataFrame([{"task": "t", "persona": each, "used": 3} for each in "pqr"])
+    (told,) = alarms.describe_few_programs({"m": with_programs(2, 1, 1)}, three, 999)
+    assert told.endswith(
+        "in 6 ways only: the smallest possible p of all personas together is .167."
+    )
+
+
 def test_too_few_permutations_for_the_family_raise_an_alarm(tables):
     enough = Separation(permutations=999, classifier_permutations=199)
     assert list(alarms.describe_unreachable(tables, enough)) == []
@@ -578,7 +653,8 @@ def test_a_classifier_that_knows_the_task_raises_an_alarm(tables):
 
 
 def test_all_alarms_of_the_study_are_gathered(tables, names):
-    told = "\n".join(alarms.describe_persona_alarms(tables, names, "persona-model", Separation()))
+    given = (tables, names, "persona-model", Separation(), {})
+    told = "\n".join(alarms.describe_persona_alarms(*given))
     assert len(told.splitlines()) == 3
     assert "fewer prompts than asked for" in told and "same words" in told and "rough" in told
 
@@ -608,6 +684,10 @@ def test_features_far_from_the_median_of_the_others_are_outstanding(tables):
     assert found[0].describe() == "calls of input 12.0 (others 2.00)"
     # The teacher is far from all; that does not make the others far from each other.
     assert excerpts.find_outstanding(at_one, "principal-engineer-male") == []
+    # Of one prompt there is no standard error, whatever those of the others are.
+    is_teacher = pl.col("persona") == inputs.TEACHER
+    of_one = at_one.with_columns(std_error=pl.when(~is_teacher).then("std_error"))
+    assert excerpts.find_outstanding(of_one, inputs.TEACHER) == []
 
 
 def test_the_sentence_with_most_entities_is_taken_of_each_prompt():

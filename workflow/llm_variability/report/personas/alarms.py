@@ -13,6 +13,8 @@ import polars as pl
 from llm_variability.config_personas import Separation
 from llm_variability.report import alarms
 from llm_variability.report.alarms import MIN_PROGRAMS
+from llm_variability.report.code.figures import describe_setting
+from llm_variability.report.comparisons import at_setting
 from llm_variability.report.personas.schemas import name_flag
 from llm_variability.report.personas.statements import REPLY_WORDS, Names, name_level
 from llm_variability.report.wording import listing, p_number, percent, quantity
@@ -113,7 +115,7 @@ def describe_same_words(prompts: pl.DataFrame) -> Iterator[str]:
 def count_dealings(prompts: pl.DataFrame) -> int:
     """Count the ways to deal each task's prompts to the personas that can differ in the test.
 
-    prompts: rows of `persona_prompts` of one study.
+    prompts: a row a task and persona, with the prompts `used`.
     """
     counts = []
     for part in prompts.filter(pl.col("used") > 0).partition_by("task", maintain_order=True):
@@ -124,6 +126,9 @@ def count_dealings(prompts: pl.DataFrame) -> int:
 
 def describe_few_prompts(prompts: pl.DataFrame, names: Names, permutations: int) -> Iterator[str]:
     """Say where inference is rough: few prompts of a persona for a task, or one task.
+
+    The smallest p told is of tests of the prompts; of tests of code it is `describe_few_programs`
+    that tells it.
 
     prompts: rows of `persona_prompts` of one study. permutations: random ones, that are made where
     there are more ways to deal prompts to personas.
@@ -139,15 +144,84 @@ def describe_few_prompts(prompts: pl.DataFrame, names: Names, permutations: int)
         )
         ways = count_dealings(prompts)
         if ways < MANY_LABELLINGS:
-            tried = "" if ways <= permutations else f", of which {permutations:,} are drawn"
-            smallest = 1 / ways if ways <= permutations else 1 / (1 + permutations)
-            told += (
-                f", and prompts can be dealt to personas in {quantity(ways, 'way')} only{tried}:"
-                f" the smallest possible p of all personas together is {p_number(smallest)}"
-            )
+            told += f", and {_tell_dealings('prompts', ways, permutations)}"
         yield f"{told}."
     if prompts["task"].n_unique() == 1:
         yield "one task: nothing here says that it would be so with another."
+
+
+def _tell_dealings(what: str, ways: int, permutations: int) -> str:
+    """Say how few ways there are to deal prompts to personas, and how small p can be by them."""
+    if ways < 2:
+        return f"{what} can be dealt to personas in one way only: no test can tell anything"
+    tried = "" if ways <= permutations else f", of which {permutations:,} are drawn"
+    smallest = 1 / ways if ways <= permutations else 1 / (1 + permutations)
+    return (
+        f"{what} can be dealt to personas in {quantity(ways, 'way')} only{tried}: the smallest"
+        f" possible p of all personas together is {p_number(smallest)}"
+    )
+
+
+def count_with_program(features: pl.DataFrame) -> pl.DataFrame:
+    """Count the prompts that have a program.
+
+    features: a FEATURES table with the study's own columns. Returns, by temperature, top_p, task
+    and persona, the prompts with at least one (`used`).
+    """
+    return (
+        features.filter(pl.col("reply") == "program")
+        .group_by("temperature", "top_p", "task", "persona", maintain_order=True)
+        .agg(used=pl.col("prompt_id").n_unique())
+    )
+
+
+def describe_few_programs(
+    features: Mapping[str, pl.DataFrame], prompts: pl.DataFrame, permutations: int
+) -> Iterator[str]:
+    """Say where so few prompts have a program that no test of code can have a small p.
+
+    Where every prompt has one, `describe_few_prompts` has told it.
+
+    features: FEATURES tables with the study's own columns, by model. prompts: rows of
+    `persona_prompts` of one study. permutations: as in `describe_few_prompts`.
+    """
+    of_prompts = count_dealings(prompts)
+    found = []
+    places = 0
+    for model, table in features.items():
+        settings = table.select("temperature", "top_p").unique(maintain_order=True)
+        for setting in settings.rows():
+            places += 1
+            there = count_with_program(table.filter(at_setting(setting)))
+            ways = count_dealings(there)
+            if ways < min(MANY_LABELLINGS, of_prompts):
+                found.append((ways, int(there["used"].sum()), model, setting))
+    if found:
+        ways, count, model, setting = min(found, key=lambda each: each[0])
+        yield (
+            f"of the code: few prompts have a program in {len(found):,} of"
+            f" {quantity(places, 'model × setting', 'models × settings')}; fewest ways: {model},"
+            f" {describe_setting(setting)}, where"
+            f" {_tell_dealings(quantity(count, 'prompt') + ' with a program', ways, permutations)}."
+        )
+
+
+def describe_few_dialogues(dialogues: pl.DataFrame) -> Iterator[str]:
+    """Say where the change of code with dialogues comes from few prompts.
+
+    dialogues: rows of `persona_dialogues` of one study.
+    """
+    rows = dialogues.filter(pl.col("persona").is_null(), pl.col("change").is_not_null())
+    few = rows.filter(pl.col("n_prompts") < FEW_PROMPTS)
+    if few.height:
+        worst = few.sort("n_prompts", maintain_order=True).row(0, named=True)
+        yield (
+            f"dialogues: the change of the code is over fewer than {FEW_PROMPTS} prompts in"
+            f" {few.height:,} of {quantity(rows.height, 'number')} of all personas (fewest"
+            f" {worst['n_prompts']}: {worst['model']},"
+            f" {describe_setting((worst['temperature'], worst['top_p']))}, {worst['measure']});"
+            " nothing can be said of others by it."
+        )
 
 
 def describe_failing_replies(replies: pl.DataFrame, names: Names) -> Iterator[str]:
@@ -207,12 +281,17 @@ def describe_folds(leakage: pl.DataFrame) -> Iterator[str]:
 
 
 def describe_persona_alarms(
-    tables: Mapping[str, pl.DataFrame], names: Names, model: str | None, separation: Separation
+    tables: Mapping[str, pl.DataFrame],
+    names: Names,
+    model: str | None,
+    separation: Separation,
+    features: Mapping[str, pl.DataFrame],
 ) -> list[str]:
     """Gather a study's alarms, those of its prompts first.
 
     tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. model: that took the
-    personas' parts. separation: how many permutations were made.
+    personas' parts. separation: how many permutations were made. features: FEATURES tables with
+    the study's own columns, by model.
     """
     prompts = tables["persona_prompts"]
     return [
@@ -220,8 +299,10 @@ def describe_persona_alarms(
         *describe_unusable(prompts, names, model),
         *describe_same_words(prompts),
         *describe_few_prompts(prompts, names, separation.permutations),
+        *describe_few_programs(features, prompts, separation.permutations),
         *describe_unreachable(tables, separation),
         *alarms.summarise_alarms(tables["persona_draws"], "setting"),
         *describe_failing_replies(tables["persona_replies"], names),
+        *describe_few_dialogues(tables["persona_dialogues"]),
         *describe_folds(tables["persona_leakage"]),
     ]

@@ -4,6 +4,7 @@ of who asked, dialogue."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from llm_variability.report.personas.looks import (
     Row,
     add_panel,
     bound_points,
+    choose_tests,
     cut_name,
     describe_stars,
     draw_chart,
@@ -46,6 +48,7 @@ from llm_variability.report.personas.looks import (
     tell_arrows,
     tidy_axes,
 )
+from llm_variability.report.personas.names import name_in_text
 from llm_variability.tables_personas import COMPARED_FACTORS, FEATURE_SETS
 
 _CONTRASTS = {
@@ -54,6 +57,9 @@ _CONTRASTS = {
     "between": ("another {factor}", "#D55E00", "^"),
 }
 _DIFFERENCE = "#1d2433"
+LONGEST_REASON = 100
+"""Characters of a reason why a number is missing that a figure has room for."""
+
 _ALL = "all personas"
 _PANEL_WIDTH, _GAP, _WIDEST = 1.65, 0.25, 8.0
 _STYLE_NAMES = {
@@ -82,7 +88,7 @@ def draw_style(means: pl.DataFrame, looks: Looks, study: str, stars: str) -> Fig
     """
     title = "Style of the prompts, by persona"
     shown = means.filter(pl.col("model").is_null(), ~pl.col("feature").str.starts_with("topic-"))
-    tests = shown.unique("feature", keep="first", maintain_order=True)
+    tests = choose_tests(shown, ["feature"])
     panels = [
         _arrange_feature(test, shown.filter(pl.col("feature") == test["feature"]), looks, stars)
         for test in tests.iter_rows(named=True)
@@ -242,7 +248,7 @@ def draw_amount(
         shown = means.filter(
             at_setting(setting), pl.col("feature").is_in(["reply_lines", "reply_none"])
         )
-    tests = shown.unique(["model", "feature"], keep="first", maintain_order=True)
+    tests = choose_tests(shown, ["model", "feature"])
     starred = {
         (row["model"], row["feature"])
         for row in tests.iter_rows(named=True)
@@ -329,7 +335,9 @@ def draw_leakage(
     with figure_style():
         if setting is None or not any(each.value is not None for part in points for each in part):
             reasons = shown["reason"].drop_nulls().unique(maintain_order=True).to_list()
-            told = [f"{study} · No persona could be guessed.", *map(cut_reason, reasons[:3])]
+            called = {name: look.label for name, look in looks.items()}
+            why = [shorten_reason(name_in_text(each, called)) for each in reasons[:3]]
+            told = [f"{study} · No persona could be guessed.", *dict.fromkeys(why)]
             return draw_nothing(title, told)
         chance = shown["chance"].max()
         folds = " or ".join(shown["folds"].unique().sort().to_list())
@@ -371,9 +379,12 @@ def draw_leakage(
     return figure
 
 
-def cut_reason(reason: str) -> str:
-    """Cut the reason why a number is missing to a line."""
-    return cut_name(reason, 160)
+def shorten_reason(reason: str) -> str:
+    """Shorten the reason why a number is missing to its first part; the rest is in the table."""
+    if len(reason) <= LONGEST_REASON:
+        return cut_name(reason, LONGEST_REASON)
+    first = re.split("[;:]", reason)[0]
+    return f"{cut_name(first, LONGEST_REASON)} (all of it: see the table)"
 
 
 def _tell_confusions(figure: Figure, top: float) -> None:

@@ -88,7 +88,8 @@ def find_outstanding(
 
     The distance is the persona's mean less the median of the others', over the standard error that
     a difference from the others' mean has if all personas' variances are their mean. Features
-    without a standard error, and those nearer than `FAR`, are left out.
+    of which the persona itself has no standard error, as it has one prompt only, and those nearer
+    than `FAR`, are left out.
 
     means: rows of `persona_means` of one model and setting, or of the prompts. features: those that
     may be told, by default all.
@@ -96,7 +97,7 @@ def find_outstanding(
     found = []
     rows = means.drop_nulls("mean")
     for (feature,), part in rows.partition_by("feature", maintain_order=True, as_dict=True).items():
-        own = part.filter(persona=persona)["mean"]
+        own = part.filter(persona=persona).drop_nulls("std_error")["mean"]
         others = part.filter(pl.col("persona") != persona)["mean"]
         variance = (part["std_error"].drop_nulls() ** 2).mean()
         if not own.len() or not others.len() or not variance or not isinstance(variance, float):

@@ -176,15 +176,37 @@ def is_starred(row: Mapping[str, Any], stars: str) -> bool:
     return p_value is not None and p_value < SIGNIFICANCE
 
 
-def describe_stars(tested: pl.DataFrame, stars: str) -> str:
-    """Say whose p values asterisks stand for, and over how many tests they are adjusted.
+def choose_tests(means: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Choose one row of each feature, in the order of the rows: one with its p value, if any has.
 
-    tested: rows with p values, a row a test. Unadjusted ones are counted in what is shown.
+    A feature has one p value, of all personas that it compares; the rows of others have none.
+    means: rows of a PERSONA_MEANS table. columns: that name a feature.
+    """
+    tested_first = means.sort(pl.col("p_value").is_null(), maintain_order=True)
+    return (
+        means.select(columns)
+        .unique(maintain_order=True)
+        .join(
+            tested_first.unique(columns, keep="first", maintain_order=True),
+            on=columns,
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+    )
+
+
+def describe_stars(tested: pl.DataFrame, stars: str) -> str:
+    """Say whose p values asterisks stand for, and how many tests their families have.
+
+    tested: rows with p values, a row a test; their families may be of unlike size, and have tests
+    that are not among the rows.
     """
     column, name = ASTERISKS[stars]
-    shown = tested.drop_nulls(column)
-    size = shown.height if column == "p_value" else shown["family_size"].max()
-    number = quantity(size if isinstance(size, int) else 0, "test")
+    sizes = tested.drop_nulls(column)["family_size"].drop_nulls().unique().sort().to_list()
+    number = quantity(sizes[-1], "test") if sizes else "no test"
+    if len(sizes) > 1:
+        number = f"{sizes[0]:,} to {number}"
     return f"* p < .05 ({name}, {number})"
 
 

@@ -24,6 +24,7 @@ from llm_variability.report.personas.looks import (
     Looks,
     MatrixPanel,
     add_panel,
+    choose_tests,
     cut_name,
     describe_stars,
     draw_matrix,
@@ -145,7 +146,7 @@ def draw_topics(
     cells = average_topics(topic_weights)
     order = [topic for topic in names if any(topic == each for each, _ in cells)]
     tested = means.filter(pl.col("model").is_null(), pl.col("feature").str.starts_with("topic-"))
-    tests = tested.unique("feature", keep="first", maintain_order=True)
+    tests = choose_tests(tested, ["feature"])
     starred = {row["feature"] for row in tests.iter_rows(named=True) if is_starred(row, stars)}
     with figure_style():
         if not order or not looks:
@@ -192,6 +193,31 @@ def _draw_one(
 # ------------------------------------------------------------------------------ similarity
 
 
+def read_between(separation: pl.DataFrame, personas: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Give the mean similarity of the programs of each two personas that has one.
+
+    Two personas that are compared need two prompts of each. Where there are only two in all, one
+    of which has too few, the comparison of the other with all others has what lies between them.
+
+    separation: rows of one model, setting, measure and variant. personas: of the study.
+    """
+    rows = separation.filter(
+        pl.col("factor") == "persona",
+        pl.col("task").is_null(),
+        pl.col("first").is_in(personas),
+        pl.col("between").is_not_null(),
+    ).select("first", "second", "between")
+    found = {
+        (first, second): between
+        for first, second, between in rows.iter_rows()
+        if second is not None and second in personas
+    }
+    if len(personas) == 2 and not found:
+        of_one = rows.filter(pl.col("second").is_null())["between"]
+        found = {(personas[0], personas[1]): float(of_one[0])} if of_one.len() else {}
+    return found
+
+
 def arrange_similarity(
     separation: pl.DataFrame, personas: Sequence[str], stars: str
 ) -> tuple[Array, set[tuple[int, int]]]:
@@ -210,14 +236,11 @@ def arrange_similarity(
     for row in rows.iter_rows(named=True):
         first, second = at[row["first"]], at.get(row["second"])
         if row["second"] is None:
-            value, cells = row["within"], [(first, first)]
-        elif second is not None:
-            value, cells = row["between"], [(first, second), (second, first)]
-            starred |= set(cells) if is_starred(row, stars) else set()
-        else:
-            continue
-        for cell in cells:
-            matrix[cell] = math.nan if value is None else value
+            matrix[first, first] = math.nan if row["within"] is None else row["within"]
+        elif second is not None and is_starred(row, stars):
+            starred |= {(first, second), (second, first)}
+    for (one, other), between in read_between(separation, personas).items():
+        matrix[at[one], at[other]] = matrix[at[other], at[one]] = between
     return matrix, starred
 
 
@@ -342,7 +365,7 @@ def draw_features(
     title = "Features of the code, by persona"
     names = [name for name in FEATURE_COLUMNS if name in CODE_FEATURES]
     shown = _of_programs(means, setting).filter(pl.col("feature").is_in(names))
-    tests = shown.unique(["model", "feature"], keep="first", maintain_order=True)
+    tests = choose_tests(shown, ["model", "feature"])
     starred = {
         (row["model"], row["feature"])
         for row in tests.iter_rows(named=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -101,6 +102,14 @@ def name_personas(table: pl.DataFrame, labels: Mapping[str, str] | None = None) 
         persona: roles[role] + ("" if one_gender else f" ({gender})")
         for persona, role, gender in personas.iter_rows()
     }
+
+
+def name_in_text(text: str, names: Mapping[str, str]) -> str:
+    """Put the names of personas in place of what tables call them. names: by persona."""
+    if not names:
+        return text
+    listed = "|".join(re.escape(each) for each in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w-])(?:{listed})(?![\w-])", lambda found: names[found[0]], text)
 
 
 def read_labels(made_by: Mapping[str, Any]) -> dict[str, str]:

@@ -229,7 +229,8 @@ def draw_network(
     many = len(looks) > _FEW
     told = [
         f"{study} · on a line: how many two personas share (share of all that either has, Jaccard)",
-        f"{describe_stars(shared, stars)}: other than if prompts changed personas at random",
+        f"{describe_stars(shared, stars)}: fewer in common than if prompts changed personas at"
+        " random",
     ]
     with figure_style():
         if not looks or not shared.height:

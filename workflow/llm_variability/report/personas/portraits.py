@@ -27,9 +27,11 @@ OF_PROGRAMS = tuple(name for name in excerpts.CODE_TOLD if name != "reply_lines"
 
 PORTRAIT_RULES = (
     "Every cell follows a rule; nobody chose a text. Emphasis: the entities that most more of the"
-    " persona's prompts have than of the others' do on average, and the sentences with most of"
+    " persona's prompts have than of the others' do on average (of as many, those in more of its"
+    " sentences, and then by the alphabet), and the sentences with most of"
     f" them. Tone and code: the features whose mean is {excerpts.FAR:g} standard errors or more"
-    " from the median of the other personas' means, the furthest first; sentences of the prompts,"
+    " from the median of the other personas' means, the furthest first (none of a persona with too"
+    " few prompts for a standard error of its own); sentences of the prompts,"
     " and lines of the programs, that are furthest in the first of them that can be seen in a"
     " text. Where none can, a text is shown from its beginning. Replies without code are over all"
     f" models and settings, as they begin. At most {excerpts.EXCERPTS_SHOWN} excerpts of different"
@@ -174,8 +176,12 @@ def _explain_none(means: pl.DataFrame, persona: str) -> str:
 
     means: rows of `persona_means` of one model and setting, or of the prompts.
     """
-    known = means.filter(pl.col("persona") == persona)["mean"].count()
-    return "nothing far from the others" if known else "not known: no means to compare"
+    own = means.filter(pl.col("persona") == persona).drop_nulls("mean")
+    if not own.height:
+        return "not known: no means to compare"
+    if not own["std_error"].count():
+        return "not known: too few prompts for standard errors"
+    return "nothing far from the others"
 
 
 def _take(shown: Sequence[Sequence[excerpts.Excerpt]], turn: int) -> Iterator[excerpts.Excerpt]:

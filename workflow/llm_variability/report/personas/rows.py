@@ -25,6 +25,7 @@ from llm_variability.report.code.rows import (
 )
 from llm_variability.report.contrasts import ASTERISKS
 from llm_variability.report.personas.alarms import is_short
+from llm_variability.report.personas.names import name_in_text
 from llm_variability.report.personas.schemas import CAME_KINDS, name_flag
 from llm_variability.report.personas.statements import (
     SAMPLED,
@@ -339,7 +340,7 @@ def tabulate_replies(replies: pl.DataFrame, names: Names, one_model: bool) -> Gr
     )
 
 
-def tabulate_leakage(leakage: pl.DataFrame, one_model: bool, stars: str) -> Grid:
+def tabulate_leakage(leakage: pl.DataFrame, names: Names, one_model: bool, stars: str) -> Grid:
     """Write how often the persona is guessed. leakage: rows of `persona_leakage`."""
     return write_grid(
         "Balanced accuracy of the guessed persona in cross-validation; by chance; where prompts"
@@ -357,7 +358,7 @@ def tabulate_leakage(leakage: pl.DataFrame, one_model: bool, stars: str) -> Grid
             ("p", "number", show_p_value(stars)),
             ("Prompts", "number", show_count("n_prompts")),
             ("Programs", "number", show_count("n_programs")),
-            ("Note", "text", show_name("reason", "")),
+            ("Note", "text", lambda row: name_in_text(show_text(row["reason"] or ""), names)),
         ],
         leakage,
     )
@@ -399,9 +400,10 @@ def tabulate_dialogues(changes: pl.DataFrame, names: Names, one_model: bool) -> 
         return "all" if row["persona"] is None else name_level(row["persona"], names)
 
     return write_grid(
-        "Dialogues, how many of them had a question, questions answered in each; programs after a"
-        " dialogue against those without, of the same prompt: similarity, and the change with its"
-        " 95% interval, prompts as units.",
+        "Dialogues, how many of them had a question, questions answered in each; programs at the"
+        " end of dialogues, with or without a question, against those drawn without a dialogue, of"
+        " the same prompt: similarity, and the change with its 95% interval, prompts with both as"
+        " units.",
         [
             model_column(one_model),
             ("Setting", "name", show_setting),

@@ -45,6 +45,7 @@ from llm_variability.report.wording import anchor, listing, quantity, show_text
 from llm_variability.tables import STIMULI, read_metadata, read_table
 from llm_variability.tables_code import PROGRAMS
 from llm_variability.tables_personas import ENTITY_MAP, REWRITINGS
+from llm_variability.tables_personas import FEATURES as FEATURES_TABLE
 
 PersonaFigures = dict[tuple[str, str], Path]
 
@@ -258,7 +259,7 @@ class _Section:
             for sentence in statements.describe_separation(*place, factor)
         ]
         self.furthest = statements.describe_furthest(*place, self.names)
-        self.guessed = statements.describe_leakage(self.leakage, self.setting)
+        self.guessed = statements.describe_leakage(self.leakage, self.setting, self.names)
         self.features = statements.describe_code_features(self.means, self.setting, self.names)
         self.amount = statements.describe_amount(self.means, self.setting)
         self.without_code = statements.describe_without_code(self.replies, self.setting, self.names)
@@ -385,7 +386,7 @@ class _Section:
             },
             "leakage": {
                 **self._pictures.show(LEAKAGE, _join(self.guessed, "Guessing who asked")),
-                "table": rows.tabulate_leakage(guesses, self.one_model, self.stars),
+                "table": rows.tabulate_leakage(guesses, self.names, self.one_model, self.stars),
                 "confusions": _arrange_confusions(confusions, self.setting, self.names),
             },
         }
@@ -396,7 +397,7 @@ class _Section:
         if not dialogues.height:
             return None
         measure = statements.order_measures(dialogues["measure"])[0]
-        told = statements.describe_dialogues(dialogues, measure, self.setting)
+        told = statements.describe_dialogues(dialogues, measure, self.setting, self.names)
         of_measure = dialogues.filter(pl.col("measure") == measure)
         return {
             **self._pictures.show(DIALOGUE, _join(told, "Dialogues")),
@@ -459,9 +460,15 @@ def build_persona_study(
         "portraits": portraits.arrange(),
         "portrait_rules": PORTRAIT_RULES,
         "examples": _arrange_examples(files, stimuli, names, section.models, setting),
-        "alarms": describe_persona_alarms(section.tables, names, asked, separation),
+        "alarms": describe_persona_alarms(
+            section.tables,
+            names,
+            asked,
+            separation,
+            {model: read_table(path, FEATURES_TABLE) for model, path in files.features.items()},
+        ),
         "left_out": statements.describe_left_out(section.tables, wording),
-        "missing": rows.tabulate_missing(statements.count_missing(section.tables)),
+        "missing": rows.tabulate_missing(statements.count_missing(section.tables, names)),
         "made_by": flatten({key: wording[key] for key in _WORDING_FACTS if key in wording}),
         "counts": count_rows(_at_setting_if_many(section.tables["persona_draws"], setting)),
     }

@@ -10,7 +10,8 @@ import polars as pl
 
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.contrasts import SIGNIFICANCE
-from llm_variability.report.personas.matrices import CODE_FEATURES, is_share
+from llm_variability.report.personas.matrices import CODE_FEATURES, is_share, read_between
+from llm_variability.report.personas.names import name_in_text
 from llm_variability.report.personas.schemas import CAME_KINDS, name_flag
 from llm_variability.report.wording import listing, p_number, p_text, percent, quantity, signed
 from llm_variability.tables_personas import FAILED, FEATURE_COLUMNS, SEVERAL
@@ -323,18 +324,32 @@ def _name_pair(row: Mapping[str, Any], names: Names) -> str:
 
 
 def describe_matrix(separation: pl.DataFrame, measure: str, setting: Setting, names: Names) -> str:
-    """Say which two personas' code is most and least alike, for those who do not see the matrix."""
+    """Say which two personas' code is most and least alike, for those who do not see the matrix.
+
+    Where there is no number of two personas, those of single ones are told.
+    """
     rows = separation.filter(
-        of_contrast(kind="pair"), at_setting(setting), pl.col("measure") == measure
-    ).drop_nulls("between")
+        at_setting(setting), pl.col("measure") == measure, pl.col("variant") == ITERATIONS
+    )
     parts = []
     for part in rows.partition_by("model", maintain_order=True)[:_MODELS_TOLD]:
-        order = part.sort("between", maintain_order=True)
-        most, least = order.row(-1, named=True), order.row(0, named=True)
-        told = f"{part['model'][0]}: most alike {_name_pair(most, names)} {signed(most['between'])}"
-        if part.height > 1:
-            told += f", least {_name_pair(least, names)} {signed(least['between'])}"
-        parts.append(told)
+        between = sorted(read_between(part, list(names)).items(), key=lambda each: each[1])
+        if told := [
+            f"{word} {name_level(one, names)} and {name_level(other, names)} {signed(value)}"
+            for word, ((one, other), value) in zip(
+                ("most alike", "least"), dict.fromkeys([*between[-1:], *between[:1]]), strict=False
+            )
+        ]:
+            parts.append(f"{part['model'][0]}: {', '.join(told)}")
+            continue
+        within = part.filter(of_contrast(kind="level")).drop_nulls("within")
+        told = [
+            f"{name_level(who, names)} {signed(value)}"
+            for who, value in within.select("first", "within").iter_rows()
+        ]
+        if told:
+            none = "no number of two personas, of one by itself"
+            parts.append(f"{part['model'][0]}: {none} {listing(told)}")
     head = f"Mean similarity of programs by persona, {measure}; on the diagonal of different"
     return f"{head} prompts of one persona. {'; '.join(parts) or 'No number'}."
 
@@ -446,7 +461,7 @@ def describe_amount(means: pl.DataFrame, setting: Setting) -> str:
 _SEEN = {"syntax": "features of its syntax", "tokens": "its words"}
 
 
-def describe_leakage(leakage: pl.DataFrame, setting: Setting) -> list[str]:
+def describe_leakage(leakage: pl.DataFrame, setting: Setting, names: Names) -> list[str]:
     """Say how often the persona can be guessed from a program: over all, then by model.
 
     leakage: rows of `persona_leakage` of one study.
@@ -454,21 +469,19 @@ def describe_leakage(leakage: pl.DataFrame, setting: Setting) -> list[str]:
     tested = leakage.drop_nulls(["accuracy", "p_value"])
     sentences = []
     if tested.height > 1:
-        above = tested.filter(pl.col("accuracy") > pl.col("permuted"))
         sentences.append(
-            f"Who asked can be guessed from the code better than from prompts dealt to personas at"
-            f" random in {above.height:,} of"
-            f" {quantity(tested.height, 'model × setting × view', 'models × settings × views')}:"
-            f" p < .05 in {_count_significant(above, 'p_value'):,}, after Holm in"
-            f" {_count_significant(above, 'p_holm'):,}."
+            "Who asked can be guessed from the code better than from prompts dealt to personas at"
+            f" random with p < .05 in {_count_significant(tested, 'p_value'):,} of"
+            f" {quantity(tested.height, 'model × setting × view', 'models × settings × views')},"
+            f" after Holm in {_count_significant(tested, 'p_holm'):,}."
         )
     here = leakage.filter(at_setting(setting))
     for part in here.partition_by("model", maintain_order=True)[:_MODELS_TOLD]:
-        sentences.append(_describe_guesses(part))
+        sentences.append(_describe_guesses(part, names))
     return sentences
 
 
-def _describe_guesses(rows: pl.DataFrame) -> str:
+def _describe_guesses(rows: pl.DataFrame, names: Names) -> str:
     """Say how often the persona is guessed from one model's programs, by each view of them.
 
     Views that nothing was guessed by are told apart, with the reason.
@@ -478,7 +491,8 @@ def _describe_guesses(rows: pl.DataFrame) -> str:
     guessed = rows.drop_nulls("accuracy")
     for row in rows.filter(pl.col("accuracy").is_null()).iter_rows(named=True):
         seen = _SEEN.get(row["features"], row["features"])
-        reasons.setdefault(row["reason"] or "no number", []).append(seen)
+        reason = name_in_text(row["reason"] or "no number", names)
+        reasons.setdefault(reason, []).append(seen)
     failed = [
         f"Who asked was not guessed by {' or '.join(seen)}: {why}." for why, seen in reasons.items()
     ]
@@ -616,8 +630,12 @@ def describe_published(separation: pl.DataFrame, measure: str, setting: Setting)
     return sentences
 
 
-def describe_dialogues(changes: pl.DataFrame, measure: str, setting: Setting) -> list[str]:
-    """Say, a sentence a model, how often it asked back and how much that changed the code.
+def describe_dialogues(
+    changes: pl.DataFrame, measure: str, setting: Setting, names: Names
+) -> list[str]:
+    """Say, a sentence a model, how often it asked back and how much dialogues changed the code.
+
+    The change is of all dialogues that ended with a program, whether anything was asked or not.
 
     changes: rows of `persona_dialogues` of one study.
     """
@@ -633,12 +651,14 @@ def describe_dialogues(changes: pl.DataFrame, measure: str, setting: Setting) ->
         if row["exchanges"] is not None:
             told += f", {signed(row['exchanges'])} exchanges each on average"
         if row["change"] is None:
-            told += f"; change of the code: {row['reason'] or 'no number'}"
+            told += f"; change of the code: {name_in_text(row['reason'] or 'no number', names)}"
         else:
             interval = show_interval(row)
             told += (
-                f"; programs after it are alike to those without by {signed(row['with_dialogue'])},"
-                f" those without among themselves by {signed(row['same_prompt'])}: change"
+                "; programs at the end of dialogues, with or without an exchange, are alike to"
+                f" those drawn without a dialogue by {signed(row['with_dialogue'])}, those among"
+                f" themselves by {signed(row['same_prompt'])}, over"
+                f" {quantity(row['n_prompts'], 'prompt')} with both: change"
                 f" {signed(row['change'])}{' ' if interval else ''}{interval}"
             )
         sentences.append(f"{told}.")
@@ -699,7 +719,7 @@ def describe_left_out(tables: Mapping[str, pl.DataFrame], wording: Mapping[str, 
     return told
 
 
-def count_missing(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, str, int]]:
+def count_missing(tables: Mapping[str, pl.DataFrame], names: Names) -> list[tuple[str, str, int]]:
     """Count, by table and reason, the numbers that could not be had.
 
     tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. The published variant has
@@ -722,7 +742,7 @@ def count_missing(tables: Mapping[str, pl.DataFrame]) -> list[tuple[str, str, in
             .with_columns(pl.col("reason").fill_null("no reason given"))
         )
         counted = rows.group_by("reason", maintain_order=True).len()
-        found += [(what, reason, count) for reason, count in counted.rows()]
+        found += [(what, name_in_text(reason, names), count) for reason, count in counted.rows()]
     return found
 
 
