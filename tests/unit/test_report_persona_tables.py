@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 
 from llm_variability.config_personas import Separation
 from llm_variability.report.comparisons import at_setting
-from llm_variability.report.personas import alarms, excerpts, statements
+from llm_variability.report.personas import alarms, excerpts, portraits, statements
 from llm_variability.report.personas.names import name_personas
 from llm_variability.report.personas.rows import (
     tabulate_confusions,
@@ -688,6 +688,10 @@ def test_features_far_from_the_median_of_the_others_are_outstanding(tables):
     is_teacher = pl.col("persona") == inputs.TEACHER
     of_one = at_one.with_columns(std_error=pl.when(~is_teacher).then("std_error"))
     assert excerpts.find_outstanding(of_one, inputs.TEACHER) == []
+    why = "not known: too few prompts for standard errors"
+    assert portraits.explain_none(of_one, inputs.TEACHER) == why
+    others = portraits.explain_none(of_one, "principal-engineer-male")
+    assert others == "nothing far from the others"
 
 
 def test_the_sentence_with_most_entities_is_taken_of_each_prompt():

@@ -496,7 +496,7 @@ def draw_dialogue(
             return draw_nothing(title, [f"{study} · No dialogue was held."])
         told = [
             f"{study} · {describe_setting(setting)} · change: similarity of programs of one"
-            " prompt, less theirs to one after a dialogue",
+            " prompt, less theirs to one at the end of a dialogue, with or without an exchange",
             "lines: 95% intervals, prompts as the units",
         ]
         panels = [

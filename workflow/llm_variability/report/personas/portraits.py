@@ -124,7 +124,7 @@ class Portraits:
             pl.col("model").is_null(), ~pl.col("feature").str.starts_with("topic-")
         )
         found = excerpts.find_outstanding(means, persona)
-        told = [each.describe() for each in found] or [_explain_none(means, persona)]
+        told = [each.describe() for each in found] or [explain_none(means, persona)]
         return {"told": told, "excerpts": excerpts.excerpt_style(texts, style, found)}
 
     def _show_code(
@@ -139,7 +139,7 @@ class Portraits:
             found = excerpts.find_outstanding(part, persona, excerpts.CODE_TOLD)
             of_programs = part.filter(pl.col("feature").is_in(OF_PROGRAMS))
             words = "; ".join(each.describe() for each in found)
-            words = words or _explain_none(of_programs, persona)
+            words = words or explain_none(of_programs, persona)
             told.append(words if len(parts) == 1 else f"{model}: {words}")
             if found and model in features and model in programs:
                 own = features[model].filter(pl.col("persona") == persona)
@@ -171,7 +171,7 @@ class Portraits:
         return {"told": told, "excerpts": shown[: excerpts.EXCERPTS_SHOWN]}
 
 
-def _explain_none(means: pl.DataFrame, persona: str) -> str:
+def explain_none(means: pl.DataFrame, persona: str) -> str:
     """Say why nothing is told of a persona: nothing is far from the others, or nothing is known.
 
     means: rows of `persona_means` of one model and setting, or of the prompts.
