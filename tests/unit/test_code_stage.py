@@ -18,6 +18,7 @@ import pytest
 
 from code_stage import DESIGN, MADE_BY, account, accounts, write_cell
 from llm_variability.code import __main__ as command
+from llm_variability.code.compiling import keep_compiled
 from llm_variability.code.tree_scores import find_variant, is_symmetric
 from llm_variability.config import ConfigError, Encoder
 from llm_variability.config_code import EditCosts
@@ -415,6 +416,6 @@ def test_compiled_code_is_kept_where_it_can_be_written(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: writable)
     monkeypatch.setattr(os, "environ", {} if given is None else {"NUMBA_CACHE_DIR": given})
-    command._keep_compiled(tmp_path)
+    keep_compiled(tmp_path)
     wanted = str(tmp_path) if kept == "here" else kept
     assert os.environ.get("NUMBA_CACHE_DIR") == wanted
