@@ -87,7 +87,7 @@ def take_persona(seed: int, prompt: str) -> str:
     told, _, rest = prompt.partition("You want somebody to write a program for you. In short: ")
     words = [word for word in told.split("\n")[2].lower().split() if word.isalpha()]
     wish = rest.split("\n")[0].rstrip(".").removeprefix("Write ")
-    told_now = words[:9] + source.choices(words, k=3)
+    told_now = sorted(words)[:9] + source.choices(words, k=3)  # not in the description's order
     return f"I need {wish}. It should be about {' '.join(told_now)}."
 
 
