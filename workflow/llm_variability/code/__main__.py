@@ -20,13 +20,13 @@ from llm_variability.code.compiling import keep_compiled
 from llm_variability.code.features import tabulate_features
 from llm_variability.code.languages import find_language
 from llm_variability.code.pairs import choose_floor_tasks, list_pairs, tabulate_pairs
-from llm_variability.code.programs import count_programs, read_programs
+from llm_variability.code.programs import choose_trees, count_programs, read_programs
 from llm_variability.code.prompt_pairs import (
     count_left_out,
     list_prompt_pairs,
     tabulate_prompt_pairs,
 )
-from llm_variability.config_code import ORIGINAL, EditCosts, Extraction
+from llm_variability.config_code import ORIGINAL, Extraction
 from llm_variability.logs import stage_log, stage_parser
 from llm_variability.tables import DRAWS, EMBEDDINGS, Design, read_metadata, read_table, write_table
 from llm_variability.tables_code import (
@@ -155,14 +155,12 @@ class _ComparedPrompts(_Compared):
 def tsed(arguments: argparse.Namespace) -> None:
     keep_compiled(arguments.compiled)
     # Numba, which this imports, reads the variable then.
-    from llm_variability.code.tree_scores import find_variant, is_symmetric, score_trees
+    from llm_variability.code.tree_scores import is_symmetric, read_variants, score_trees
 
-    costs = json.loads(arguments.costs)
-    given = None if costs is None else EditCosts.model_validate(costs)
-    variants = [find_variant(name, given) for name in arguments.variants]
+    variants = read_variants(arguments.variants, arguments.costs)
     model = arguments.compared(arguments)
     programs, limit = model.programs, arguments.max_nodes
-    compared = ((programs["status"] == "ok") & (programs["nodes"] <= limit)).fill_null(False)
+    compared = choose_trees(programs, limit)
     for variant in variants:
         pairs = model.list_pairs(compared, both_ways=not is_symmetric(variant))
         scores = score_trees(programs, pairs, variant, limit, arguments.threads)

@@ -57,6 +57,14 @@ def read_programs(draws: pl.DataFrame, how: Extraction, columns: Sequence[str]) 
     return pl.concat([drawn, read], how="horizontal")
 
 
+def choose_trees(programs: pl.DataFrame, max_nodes: int) -> pl.Series:
+    """Say of each program, (n,), whether its tree can be compared: it parses and is not too large.
+
+    programs: with status and nodes, as a programs table has them.
+    """
+    return ((programs["status"] == "ok") & (programs["nodes"] <= max_nodes)).fill_null(False)
+
+
 def count_programs(
     programs: pl.DataFrame, columns: Sequence[str], max_nodes: int | None = None
 ) -> pl.DataFrame:

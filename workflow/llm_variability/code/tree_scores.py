@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +31,16 @@ def find_variant(name: str, costs: EditCosts | None) -> Variant:
     if costs is None or name != "tsed":
         return variant
     return replace(variant, costs=Costs(**costs.model_dump()))
+
+
+def read_variants(names: Sequence[str], costs: str) -> list[Variant]:
+    """Look variants up as a command line names them; costs: JSON, null for their own.
+
+    Raises ConfigError as `find_variant` does.
+    """
+    given = json.loads(costs)
+    own = None if given is None else EditCosts.model_validate(given)
+    return [find_variant(name, own) for name in names]
 
 
 def is_symmetric(variant: Variant) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -13,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from llm_variability.code.compiling import keep_compiled
-from llm_variability.code.programs import read_programs
+from llm_variability.code.programs import choose_trees, read_programs
 from llm_variability.config import cell_name
-from llm_variability.config_code import EditCosts, Extraction
+from llm_variability.config_code import Extraction
 from llm_variability.dialogues.changes import join_arms, tabulate_changes
 from llm_variability.dialogues.endings import end_dialogues
 from llm_variability.dialogues.turns import (
@@ -175,11 +174,10 @@ def _read_arms(dialogues: Path, direct: Path | None, after: Path | None) -> pl.D
 def compare(arguments: argparse.Namespace) -> None:
     keep_compiled(arguments.compiled)
     # Numba, which this imports, reads the variable then.
-    from llm_variability.code.tree_scores import find_variant, is_symmetric, score_trees
+    from llm_variability.code.tree_scores import is_symmetric, read_variants, score_trees
 
-    costs, limit = json.loads(arguments.costs), arguments.max_nodes
-    given = None if costs is None else EditCosts.model_validate(costs)
-    variants = [find_variant(name, given) for name in arguments.variants]
+    limit = arguments.max_nodes
+    variants = read_variants(arguments.variants, arguments.costs)
     measures = {
         variant.name: (
             partial(score_trees, variant=variant, max_nodes=limit, threads=arguments.threads),
@@ -192,9 +190,8 @@ def compare(arguments: argparse.Namespace) -> None:
     for model, path in _by_model(arguments.dialogues).items():
         made_by = read_metadata(path)
         programs = _read_arms(path, direct.get(model), after.get(model))
-        whole = programs["status"] == "ok"
-        compared = (whole & (programs["nodes"] <= limit)).fill_null(False)
-        too_large[model] = int((whole & ~compared).sum())
+        compared = choose_trees(programs, limit)
+        too_large[model] = int(((programs["status"] == "ok") & ~compared).sum())
         ended = read_table(path, DIALOGUES)
         table = tabulate_changes(
             ended, programs, compared, measures, study=made_by["study"], model=model
