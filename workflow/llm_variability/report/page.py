@@ -17,11 +17,8 @@ from llm_variability.report import sections
 from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
 from llm_variability.report.code.alarms import FEW_TASKS
 from llm_variability.report.code.schemas import CODE_SCHEMAS
-from llm_variability.report.code.section import (
-    build_code_study,
-    link_documents,
-    locate_code_figures,
-)
+from llm_variability.report.code.section import DOCUMENTS as CODE_DOCUMENTS
+from llm_variability.report.code.section import build_code_study, locate_code_figures
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
@@ -30,13 +27,11 @@ from llm_variability.report.model_section import EXAMPLES_SHOWN
 from llm_variability.report.personas.alarms import FEW_PROMPTS, MAX_UNUSABLE
 from llm_variability.report.personas.portraits import PersonaFiles
 from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
-from llm_variability.report.personas.section import (
-    build_persona_study,
-    link_persona_documents,
-    locate_persona_figures,
-)
+from llm_variability.report.personas.section import DOCUMENTS as PERSONA_DOCUMENTS
+from llm_variability.report.personas.section import build_persona_study, locate_persona_figures
 from llm_variability.report.pictures import (
     Context,
+    link_documents,
     locate_figures,
     locate_study_figures,
     relative,
@@ -281,9 +276,9 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "studies": built,
         "code_studies": code_studies,
         "persona_studies": persona_studies,
-        "persona_documents": link_persona_documents(output) if persona_studies else [],
+        "persona_documents": link_documents(PERSONA_DOCUMENTS, output),
         "varied": _name_variation(built, code_studies, persona_studies),
-        "documents": link_documents(output) if code_studies else [],
+        "documents": link_documents(CODE_DOCUMENTS, output),
         "name_studies": sections.compare_name_studies(
             tables, {section["name"]: section["design"] for section in built}
         ),

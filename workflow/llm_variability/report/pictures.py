@@ -77,3 +77,17 @@ def embed_drawing(figure: Figure, title: str, alt: str) -> Context:
 def _data_uri(svg: str) -> str:
     drawn = compact_svg(svg)
     return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode('utf-8')).decode('ascii')}"
+
+
+def link_documents(names: Iterable[str], output: Path) -> list[Context]:
+    """Name documents of the folder `docs`, with a link if the package stands in a checkout."""
+    folder = Path(__file__).resolve().parents[3] / "docs"
+    return [
+        {
+            "name": f"docs/{name}",
+            "href": relative(folder / name, output.resolve())
+            if (folder / name).is_file()
+            else None,
+        }
+        for name in names
+    ]

@@ -119,8 +119,27 @@ def measure_determinism(cells: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _labelled(frame: pl.DataFrame, **labels: str) -> pl.DataFrame:
+def label_rows(frame: pl.DataFrame, **labels: str) -> pl.DataFrame:
+    """Give every row the same texts in further columns."""
     return frame.with_columns(pl.lit(value, pl.String).alias(key) for key, value in labels.items())
+
+
+def label_by_metadata(path: Path, frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Give rows what the metadata of their file say: their study, and their model."""
+    metadata = read_metadata(path)
+    return label_rows(frame, **{name: str(metadata[name]) for name in names})
+
+
+def shape_rows(frames: Iterable[pl.DataFrame], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Join frames of the same columns in the order and types of a CSV file."""
+    parts = [each.select(pl.col(key).cast(kind) for key, kind in schema.items()) for each in frames]
+    return pl.concat([pl.DataFrame(schema=schema), *parts])
+
+
+def name_cells(cells: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Add each row's cell; columns: that it is named by, in the order of `cell_name`."""
+    names = [cell_name(*row) for row in cells.select(columns).rows()]
+    return cells.with_columns(pl.Series("cell", names, dtype=pl.String))
 
 
 def _joined(frames: Iterable[pl.DataFrame], name: str) -> pl.DataFrame:
@@ -177,7 +196,7 @@ def collect_means(paths: Iterable[Path]) -> pl.DataFrame:
         metadata = read_metadata(path)
         design = Design.from_json(metadata["design"])
         means.append(
-            _labelled(
+            label_rows(
                 mean_cosine_by_group(read_table(path, SIMILARITY), design),
                 study=metadata["study"],
                 model=metadata["model"],
@@ -193,7 +212,7 @@ def collect_counts(paths: Iterable[Path]) -> pl.DataFrame:
     for path in paths:
         metadata = read_metadata(path)
         counted = count_draws(read_table(path, COUNTS))
-        cells.append(_labelled(counted, study=metadata["study"], model=metadata["model"]))
+        cells.append(label_rows(counted, study=metadata["study"], model=metadata["model"]))
     return _joined(cells, "draw_counts")
 
 
@@ -203,7 +222,7 @@ def count_over_long(path: Path) -> pl.DataFrame:
     counted = read_table(path, SIMILARITY).select(
         pl.len().cast(pl.Int64).alias("texts"), pl.col("over_long").sum().cast(pl.Int64)
     )
-    return _labelled(
+    return label_rows(
         counted, study=metadata["study"], model=metadata["model"], encoder=encoder_of(path)
     )
 
@@ -217,12 +236,12 @@ def _of_studies(
         str(study): summarise(part, designs[str(study)])
         for (study,), part in frame.partition_by("study", maintain_order=True, as_dict=True).items()
     }
-    return [_labelled(each, study=study) for study, each in summaries.items() if each.height]
+    return [label_rows(each, study=study) for study, each in summaries.items() if each.height]
 
 
 def _average_each_encoder(means: pl.DataFrame, design: Design) -> pl.DataFrame:
     return pl.concat(
-        _labelled(average_over_groups(part, design), encoder=str(encoder))
+        label_rows(average_over_groups(part, design), encoder=str(encoder))
         for (encoder,), part in means.partition_by(
             "encoder", maintain_order=True, as_dict=True
         ).items()
@@ -237,7 +256,7 @@ def collect_diversity(paths: Iterable[Path]) -> pl.DataFrame:
         averaged = average_diversity(
             read_table(path, DIVERSITY), Design.from_json(metadata["design"])
         )
-        averages.append(_labelled(averaged, study=metadata["study"], model=metadata["model"]))
+        averages.append(label_rows(averaged, study=metadata["study"], model=metadata["model"]))
     return _joined(averages, "diversity")
 
 
@@ -268,14 +287,14 @@ def collect_tables(
         "sensitivity": _of_studies(all_fits, designs, set_beside_main),
         "diversity_estimates": _of_studies(all_fits, designs, list_diversity),
         "output_length": [
-            _labelled(measure_lengths(part), study=str(study))
+            label_rows(measure_lengths(part), study=str(study))
             for (study,), part in cells.partition_by(
                 "study", maintain_order=True, as_dict=True
             ).items()
         ],
         "over_long": [count_over_long(path) for path in similarity],
         "name_selection": [
-            _labelled(list_selection(selection), study=study)
+            label_rows(list_selection(selection), study=study)
             for study, selection in selections
             if selection
         ],

@@ -27,7 +27,7 @@ from llm_variability.report.code.names import (
     list_code_heatmaps,
 )
 from llm_variability.report.comparisons import Setting, at_setting
-from llm_variability.report.pictures import Context, embed, relative
+from llm_variability.report.pictures import Context, embed
 from llm_variability.report.study_section import count_rows
 from llm_variability.report.wording import anchor, listing, quantity, show_text
 from llm_variability.tables import STIMULI, read_metadata, read_table
@@ -62,20 +62,6 @@ def locate_code_figures(paths: Sequence[Path]) -> CodeFigures:
         else:
             figures[(path.parts[-2], None, ending)] = path
     return figures
-
-
-def link_documents(output: Path) -> list[Context]:
-    """Name the method's documents, with a link if the package stands in a checkout."""
-    folder = Path(__file__).resolve().parents[4] / "docs"
-    return [
-        {
-            "name": f"docs/{name}",
-            "href": relative(folder / name, output.resolve())
-            if (folder / name).is_file()
-            else None,
-        }
-        for name in DOCUMENTS
-    ]
 
 
 def _arrange_pictures(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
-from llm_variability.config import cell_name
 from llm_variability.config_code import PARAPHRASE
 from llm_variability.report.code.schemas import CODE_SCHEMAS, COUNTED
-from llm_variability.report.summaries import count_draws
-from llm_variability.tables import COUNTS, read_metadata, read_table
+from llm_variability.report.summaries import (
+    count_draws,
+    label_by_metadata,
+    label_rows,
+    name_cells,
+    shape_rows,
+)
+from llm_variability.tables import COUNTS, read_table
 from llm_variability.tables_code import (
     AUGMENTATIONS,
     CURVE_CONTRASTS,
@@ -28,20 +33,7 @@ NO_FLAG = "none"
 """Stands for the flags of a paraphrase that has none."""
 
 
-def _labelled(frame: pl.DataFrame, **labels: str) -> pl.DataFrame:
-    return frame.with_columns(pl.lit(value, pl.String).alias(key) for key, value in labels.items())
-
-
-def _shaped(frames: Iterable[pl.DataFrame], name: str) -> pl.DataFrame:
-    """Join frames of the same columns in the order of the CSV file."""
-    schema = CODE_SCHEMAS[name]
-    parts = [each.select(pl.col(key).cast(kind) for key, kind in schema.items()) for each in frames]
-    return pl.concat([pl.DataFrame(schema=schema), *parts])
-
-
-def _name_cells(cells: pl.DataFrame) -> pl.DataFrame:
-    names = [cell_name(*row) for row in cells.select("temperature", "top_p", "augmentation").rows()]
-    return cells.with_columns(pl.Series("cell", names, dtype=pl.String))
+_CELL = ("temperature", "top_p", "augmentation")
 
 
 def count_programs(extractions: pl.DataFrame) -> pl.DataFrame:
@@ -60,7 +52,7 @@ def count_programs(extractions: pl.DataFrame) -> pl.DataFrame:
             for status in PROGRAM_STATUSES
         ),
     )
-    return _name_cells(counted)
+    return name_cells(counted, *_CELL)
 
 
 def count_code_draws(counts: pl.DataFrame) -> pl.DataFrame:
@@ -70,10 +62,10 @@ def count_code_draws(counts: pl.DataFrame) -> pl.DataFrame:
     """
     parts = counts.partition_by([*_ASKED_IN], maintain_order=True, as_dict=True)
     counted = [
-        _labelled(count_draws(part), **dict(zip(_ASKED_IN, map(str, key), strict=True)))
+        label_rows(count_draws(part), **dict(zip(_ASKED_IN, map(str, key), strict=True)))
         for key, part in parts.items()
     ]
-    return _name_cells(pl.concat(counted)) if counted else pl.DataFrame()
+    return name_cells(pl.concat(counted), *_CELL) if counted else pl.DataFrame()
 
 
 def summarise_augmentations(augmentations: pl.DataFrame) -> pl.DataFrame:
@@ -134,12 +126,6 @@ def count_paraphrases(paraphrases: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_study(path: Path, frame: pl.DataFrame, *, model: bool = True) -> pl.DataFrame:
-    metadata = read_metadata(path)
-    labels = {name: str(metadata[name]) for name in (("study", "model") if model else ("study",))}
-    return _labelled(frame, **labels)
-
-
 def collect_code_tables(
     curves: Sequence[Path],
     summaries: Sequence[Path],
@@ -160,20 +146,23 @@ def collect_code_tables(
         "code_contrasts": [read_table(path, CURVE_CONTRASTS) for path in contrasts],
         "code_fits": [read_table(path, CURVE_FITS) for path in fits],
         "code_extractions": [
-            _with_study(path, count_programs(read_table(path, EXTRACTIONS))) for path in extractions
+            label_by_metadata(path, count_programs(read_table(path, EXTRACTIONS)), "study", "model")
+            for path in extractions
         ],
         "code_draws": [
-            _with_study(path, counted)
+            label_by_metadata(path, counted, "study", "model")
             for path in counts
             if (counted := count_code_draws(read_table(path, COUNTS))).height
         ],
         "code_augmentations": [
-            _with_study(path, summarise_augmentations(read_table(path, AUGMENTATIONS)), model=False)
+            label_by_metadata(
+                path, summarise_augmentations(read_table(path, AUGMENTATIONS)), "study"
+            )
             for path in augmentations
         ],
         "code_paraphrases": [
-            _with_study(path, count_paraphrases(read_table(path, PARAPHRASES)), model=False)
+            label_by_metadata(path, count_paraphrases(read_table(path, PARAPHRASES)), "study")
             for path in paraphrases
         ],
     }
-    return {name: _shaped(frames, name) for name, frames in made.items()}
+    return {name: shape_rows(frames, CODE_SCHEMAS[name]) for name, frames in made.items()}

@@ -38,7 +38,7 @@ from llm_variability.report.personas.portraits import (
     read_optional,
 )
 from llm_variability.report.personas.statements import Names
-from llm_variability.report.pictures import Context, embed, locate_study_figures, relative
+from llm_variability.report.pictures import Context, embed, locate_study_figures
 from llm_variability.report.provenance import flatten
 from llm_variability.report.study_section import count_rows
 from llm_variability.report.wording import anchor, listing, quantity, show_text
@@ -86,16 +86,6 @@ def locate_persona_figures(paths: Sequence[Path]) -> PersonaFigures:
     return {
         (study, stem.removeprefix(PERSONA_PREFIX)): path for (study, stem), path in located.items()
     }
-
-
-def link_persona_documents(output: Path) -> list[Context]:
-    """Name the method's documents, with a link if the package stands in a checkout."""
-    folder = Path(__file__).resolve().parents[4] / "docs"
-    return [
-        {"name": f"docs/{name}", "href": relative(folder / name, output.resolve())}
-        for name in DOCUMENTS
-        if (folder / name).is_file()
-    ]
 
 
 class _Pictures:

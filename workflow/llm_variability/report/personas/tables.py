@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from llm_variability.config import cell_name
 from llm_variability.personas.flags import FLAGS
 from llm_variability.report.personas.schemas import (
     CAME_KINDS,
@@ -18,7 +17,12 @@ from llm_variability.report.personas.schemas import (
     SAME_WORDS,
     name_flag,
 )
-from llm_variability.report.summaries import count_draws
+from llm_variability.report.summaries import (
+    count_draws,
+    label_by_metadata,
+    name_cells,
+    shape_rows,
+)
 from llm_variability.table_contract import SETTING, Table
 from llm_variability.tables import COUNTS, read_metadata, read_table
 from llm_variability.tables_code import EXTRACTIONS
@@ -37,19 +41,6 @@ from llm_variability.tables_personas import (
 )
 
 _WHO = ("persona", "role", "gender")
-
-
-def _shaped(frames: Iterable[pl.DataFrame], name: str) -> pl.DataFrame:
-    """Join frames of the same columns in the order of the CSV file."""
-    schema = PERSONA_SCHEMAS[name]
-    parts = [each.select(pl.col(key).cast(kind) for key, kind in schema.items()) for each in frames]
-    return pl.concat([pl.DataFrame(schema=schema), *parts])
-
-
-def _with_labels(path: Path, frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Give rows what the metadata of their file say: their study, and their model."""
-    metadata = read_metadata(path)
-    return frame.with_columns(pl.lit(str(metadata[name]), pl.String).alias(name) for name in names)
 
 
 def list_askers(rewritings: pl.DataFrame, made_by: Mapping[str, Any]) -> pl.DataFrame:
@@ -124,7 +115,7 @@ def count_replies(features: pl.DataFrame) -> pl.DataFrame:
         pl.col("reply_lines").filter(came).mean().alias("mean_reply_lines"),
         pl.col("lines").mean().alias("mean_lines"),
     )
-    return _name_cells(counted)
+    return name_cells(counted, *SETTING)
 
 
 def count_extractions(extractions: pl.DataFrame) -> pl.DataFrame:
@@ -136,30 +127,25 @@ def count_extractions(extractions: pl.DataFrame) -> pl.DataFrame:
     return extractions.group_by(*SETTING, "persona", maintain_order=True).agg(*sums)
 
 
-def _name_cells(cells: pl.DataFrame) -> pl.DataFrame:
-    names = [cell_name(*row) for row in cells.select(*SETTING).rows()]
-    return cells.with_columns(pl.Series("cell", names, dtype=pl.String))
-
-
 def _collect_replies(features: Sequence[Path], extractions: Sequence[Path]) -> pl.DataFrame:
     """Bring replies and programs of all studies and models together."""
     replies = [
-        _with_labels(path, count_replies(read_table(path, FEATURES)), "study", "model")
+        label_by_metadata(path, count_replies(read_table(path, FEATURES)), "study", "model")
         for path in features
     ]
     programs = [
-        _with_labels(path, count_extractions(read_table(path, EXTRACTIONS)), "study", "model")
+        label_by_metadata(path, count_extractions(read_table(path, EXTRACTIONS)), "study", "model")
         for path in extractions
     ]
     if not replies:
-        return _shaped([], "persona_replies")
+        return shape_rows([], PERSONA_SCHEMAS["persona_replies"])
     key = ["study", "model", *SETTING, "persona"]
     schema = {**dict.fromkeys(key, pl.String), **dict.fromkeys(COUNTED, pl.Int64)}
     counted = pl.concat([pl.DataFrame(schema=schema), *(each.select(*schema) for each in programs)])
     joined = pl.concat(replies).join(
         counted, on=key, how="left", nulls_equal=True, maintain_order="left", validate="1:1"
     )
-    return _shaped([joined], "persona_replies")
+    return shape_rows([joined], PERSONA_SCHEMAS["persona_replies"])
 
 
 def collect_persona_tables(
@@ -181,11 +167,11 @@ def collect_persona_tables(
     """
 
     def of_study(paths: Sequence[Path], table: Table) -> list[pl.DataFrame]:
-        return [_with_labels(path, read_table(path, table), "study") for path in paths]
+        return [label_by_metadata(path, read_table(path, table), "study") for path in paths]
 
     made = {
         "persona_prompts": [
-            _with_labels(
+            label_by_metadata(
                 path, count_rewritings(read_table(path, REWRITINGS), read_metadata(path)), "study"
             )
             for path in rewritings
@@ -197,11 +183,11 @@ def collect_persona_tables(
         "persona_entities": of_study(shared, SHARED_ENTITIES),
         "persona_topics": of_study(topics, TOPICS),
         "persona_draws": [
-            _with_labels(path, count_draws(read_table(path, COUNTS)), "study", "model")
+            label_by_metadata(path, count_draws(read_table(path, COUNTS)), "study", "model")
             for path in counts
         ],
         "persona_dialogues": [read_table(path, DIALOGUE_CHANGES) for path in dialogue_changes],
     }
-    tables = {name: _shaped(frames, name) for name, frames in made.items()}
+    tables = {name: shape_rows(frames, PERSONA_SCHEMAS[name]) for name, frames in made.items()}
     tables["persona_replies"] = _collect_replies(features, extractions)
     return {name: tables[name] for name in PERSONA_SCHEMAS}
