@@ -60,10 +60,7 @@ rule wordnet:
 
 rule paraphrase_requests:
     input:
-        lambda wildcards: list_named_files(
-            find_resource(settings.studies[wildcards.study].stimuli, HOME),
-            settings.studies[wildcards.study],
-        ),
+        NAMED_FILES,
     output:
         f"{RESULTS}/paraphrases/{{study}}/requests.parquet",
     log:
@@ -78,7 +75,7 @@ rule paraphrase_requests:
     resources:
         engine=ALL_ENGINES,
     params:
-        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        folder=STIMULI_OF,
         tasks=lambda wildcards: json.dumps(settings.studies[wildcards.study].tasks),
         paraphrase=lambda wildcards: PARAPHRASING[wildcards.study].to_json(REQUEST_FIELDS),
         version=REQUEST_VERSION,

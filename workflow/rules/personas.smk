@@ -33,10 +33,7 @@ ROUNDS_BEFORE = {
 
 rule persona_requests:
     input:
-        tasks=lambda wildcards: list_named_files(
-            find_resource(settings.studies[wildcards.study].stimuli, HOME),
-            settings.studies[wildcards.study],
-        ),
+        tasks=NAMED_FILES,
         personas=lambda wildcards: locate_personas(PERSONAS[wildcards.study]),
         draws=lambda wildcards: ROUNDS_BEFORE[wildcards.study][: int(wildcards.round)],
     output:
@@ -54,7 +51,7 @@ rule persona_requests:
     resources:
         engine=lambda wildcards: 0 if int(wildcards.round) else ALL_ENGINES,
     params:
-        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        folder=STIMULI_OF,
         tasks=lambda wildcards: json.dumps(settings.studies[wildcards.study].tasks),
         settings=lambda wildcards: PERSONAS[wildcards.study].to_json(SETTINGS_READ),
         version=REQUEST_VERSION,
@@ -95,10 +92,7 @@ use rule generate as generate_rewritings with:
 
 rule read_rewritings:
     input:
-        tasks=lambda wildcards: list_named_files(
-            find_resource(settings.studies[wildcards.study].stimuli, HOME),
-            settings.studies[wildcards.study],
-        ),
+        tasks=NAMED_FILES,
         personas=lambda wildcards: locate_personas(PERSONAS[wildcards.study]),
         draws=lambda wildcards: ROUNDS_BEFORE[wildcards.study],
     output:
@@ -113,7 +107,7 @@ rule read_rewritings:
     conda:
         ENVIRONMENT
     params:
-        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        folder=STIMULI_OF,
         tasks=lambda wildcards: json.dumps(settings.studies[wildcards.study].tasks),
         settings=lambda wildcards: PERSONAS[wildcards.study].to_json(SETTINGS_READ),
         seed=settings.seed,

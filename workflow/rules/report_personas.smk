@@ -49,7 +49,11 @@ rule persona_figures:
         topics=f"{WORDING}/topics.parquet",
         topic_weights=f"{WORDING}/topic_weights.parquet",
         rewritings=f"{RESULTS}/personas/{{study}}.parquet",
-        changes=[],
+        changes=lambda wildcards: (
+            [f"{RESULTS}/dialogues/{wildcards.study}/changes.parquet"]
+            if wildcards.study in DIALOGUE_STUDIES
+            else []
+        ),
     output:
         first=next(iter(PERSONA_FIGURES.values())),
         svg=[*PERSONA_FIGURES.values()][1:],
@@ -94,21 +98,6 @@ rule persona_figures:
 
 
 use rule persona_figures as persona_figures_of_dialogues with:
-    input:
-        separation=f"{SEPARATED}/similarity.parquet",
-        means=f"{SEPARATED}/means.parquet",
-        leakage=f"{SEPARATED}/leakage.parquet",
-        confusions=f"{SEPARATED}/confusions.parquet",
-        features=expand(
-            f"{RESULTS}/features/{{{{study}}}}/{{model}}.parquet", model=settings.models
-        ),
-        shared=f"{WORDING}/shared.parquet",
-        map=f"{WORDING}/map.parquet",
-        entities=f"{WORDING}/entities.parquet",
-        topics=f"{WORDING}/topics.parquet",
-        topic_weights=f"{WORDING}/topic_weights.parquet",
-        rewritings=f"{RESULTS}/personas/{{study}}.parquet",
-        changes=f"{RESULTS}/dialogues/{{study}}/changes.parquet",
     output:
         first=next(iter(DIALOGUE_FIGURES.values())),
         svg=[*DIALOGUE_FIGURES.values()][1:],

@@ -19,14 +19,17 @@ from llm_variability.stimuli import (
 from llm_variability.stimuli.code import needs_wordnet
 from llm_variability.stimuli.registry import list_named_files
 
+# What the configuration names, wherever it lies; and the files that this names in turn.
+STIMULI_OF = lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME)
+NAMED_FILES = lambda wildcards: list_named_files(
+    STIMULI_OF(wildcards), settings.studies[wildcards.study]
+)
+
 
 rule stimuli:
     input:
-        stimuli=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
-        lists=lambda wildcards: list_named_files(
-            find_resource(settings.studies[wildcards.study].stimuli, HOME),
-            settings.studies[wildcards.study],
-        ),
+        stimuli=STIMULI_OF,
+        lists=NAMED_FILES,
     output:
         f"{RESULTS}/stimuli/{{study}}.parquet",
     log:
@@ -57,10 +60,7 @@ rule stimuli:
 # Prompts come before all draws, but for those that wait for paraphrases, which are draws.
 rule code_stimuli:
     input:
-        tasks=lambda wildcards: list_named_files(
-            find_resource(settings.studies[wildcards.study].stimuli, HOME),
-            settings.studies[wildcards.study],
-        ),
+        tasks=NAMED_FILES,
         wordnet=lambda wildcards: (
             [f"{RESULTS}/wordnet.json"] if needs_wordnet(settings.studies[wildcards.study]) else []
         ),
@@ -83,7 +83,7 @@ rule code_stimuli:
         ENVIRONMENT
     params:
         settings=lambda wildcards: settings.studies[wildcards.study].to_json(CODE_FIELDS),
-        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        folder=STIMULI_OF,
         wordnet=lambda wildcards, input: "--wordnet" if input.wordnet else "",
         paraphrases=lambda wildcards, input: "--paraphrases" if input.paraphrases else "",
         seed=settings.seed,
@@ -106,10 +106,7 @@ rule code_stimuli:
 # These prompts wait for draws, those of the model that takes the personas.
 rule persona_stimuli:
     input:
-        tasks=lambda wildcards: list_named_files(
-            find_resource(settings.studies[wildcards.study].stimuli, HOME),
-            settings.studies[wildcards.study],
-        ),
+        tasks=NAMED_FILES,
         rewritings=f"{RESULTS}/personas/{{study}}.parquet",
     output:
         f"{RESULTS}/stimuli/{{study}}.parquet",
@@ -124,7 +121,7 @@ rule persona_stimuli:
         ENVIRONMENT
     params:
         settings=lambda wildcards: settings.studies[wildcards.study].to_json(PERSONA_FIELDS),
-        folder=lambda wildcards: find_resource(settings.studies[wildcards.study].stimuli, HOME),
+        folder=STIMULI_OF,
         version=STIMULI_VERSION,
     shell:
         """
