@@ -128,7 +128,7 @@ class Study:
             "generate",
             study="s",
             model=model,
-            cell=cell,
+            setting=cell,
             settings=json.dumps(settings),
             manifest=manifest,
             stimuli=self.path(stimuli),

@@ -66,7 +66,7 @@ def of_models(encoder: str = "minilm") -> set[Job]:
 
 
 def cells(model: str, *names: str) -> set[Job]:
-    return {("generate", f"study=labels, model={model}, cell={name}") for name in names}
+    return {("generate", f"study=labels, model={model}, setting={name}") for name in names}
 
 
 ALL_CELLS = ("T0", "T0.5-P0.8", "T0.5-P1.0")

@@ -370,11 +370,6 @@ def parse_cell(cell: str) -> tuple[str, str | None]:
     return match[1], match[2]
 
 
-def find_augmentation(cell: str) -> str | None:
-    """Read the augmentation from a cell's name; None if it has none."""
-    return cell.partition("/")[2] or None
-
-
 def top_p_descending(cell: str) -> float:
     """Read a cell's top-p, negated so that sorting puts top-p 1, and greedy decoding, first."""
     return -float(parse_cell(cell)[1] or 1)

@@ -98,11 +98,11 @@ use rule generate as generate_paraphrases with:
         stimuli=f"{RESULTS}/paraphrases/{{study}}/requests.parquet",
         manifest=f"{RESULTS}/models/{{model}}.json",
     output:
-        f"{RESULTS}/paraphrases/{{study}}/{{model}}/{{cell}}.parquet",
+        f"{RESULTS}/paraphrases/{{study}}/{{model}}/{{setting}}.parquet",
     log:
-        f"{RESULTS}/logs/paraphrases/{{study}}/{{model}}/{{cell}}.log",
+        f"{RESULTS}/logs/paraphrases/{{study}}/{{model}}/{{setting}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/paraphrases/{{study}}/{{model}}/{{cell}}.tsv"
+        f"{RESULTS}/benchmarks/paraphrases/{{study}}/{{model}}/{{setting}}.tsv"
     wildcard_constraints:
         study=match_names(PARAPHRASED),
     priority: DRAWS_FIRST + 1

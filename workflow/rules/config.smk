@@ -5,7 +5,7 @@ REQUIRED INPUTS: none
 OUTPUTS:         {RESULTS}/config.yaml
 """
 
-from llm_variability.config import CELL_PATTERN, match_names
+from llm_variability.config import CELL_PATTERN, SETTING_PATTERN, match_names
 
 # Studies of labels and names go through the same rules; those of code and of personas have rules of
 # their own between the draws and the report.
@@ -21,6 +21,7 @@ wildcard_constraints:
     model="[^/]+",
     encoder="[^/]+",
     cell=CELL_PATTERN,
+    setting=SETTING_PATTERN,
 
 
 rule configuration:

@@ -79,19 +79,22 @@ rule dialogue_invitations:
 use rule generate as generate_turns with:
     input:
         stimuli=lambda wildcards: expand(
-            PROMPTS_BEFORE[int(wildcards.turn) + 1], asker=wildcards.model, **wildcards
+            PROMPTS_BEFORE[int(wildcards.turn) + 1],
+            study=wildcards.study,
+            asker=wildcards.model,
+            cell=wildcards.setting,
         ),
         manifest=f"{RESULTS}/models/{{model}}.json",
     output:
-        f"{DIALOGUE}/{{model}}/turn-{{turn}}/{{cell}}.parquet",
+        f"{DIALOGUE}/{{model}}/turn-{{turn}}/{{setting}}.parquet",
     log:
-        f"{DIALOGUE_LOG}/{{model}}/turn-{{turn}}/{{cell}}.log",
+        f"{DIALOGUE_LOG}/{{model}}/turn-{{turn}}/{{setting}}.log",
     benchmark:
-        f"{DIALOGUE_BENCHMARK}/{{model}}/turn-{{turn}}/{{cell}}.tsv"
+        f"{DIALOGUE_BENCHMARK}/{{model}}/turn-{{turn}}/{{setting}}.tsv"
     wildcard_constraints:
         study=match_names(DIALOGUE_STUDIES),
         turn="[0-9]+",
-    priority: lambda w: PHASE_RANK[w.study, 2 * int(w.turn), w.model] - CELL_RANK[w.cell]
+    priority: lambda w: PHASE_RANK[w.study, 2 * int(w.turn), w.model] - SETTING_RANK[w.setting]
 
 
 rule dialogue_questions:
@@ -131,19 +134,19 @@ rule dialogue_questions:
 
 use rule generate as generate_answers with:
     input:
-        stimuli=f"{ASKER}/question-{{turn}}/{{cell}}.parquet",
+        stimuli=f"{ASKER}/question-{{turn}}/{{setting}}.parquet",
         manifest=f"{RESULTS}/models/{{model}}.json",
     output:
-        f"{ASKER}/answer-{{turn}}/{{model}}/{{cell}}.parquet",
+        f"{ASKER}/answer-{{turn}}/{{model}}/{{setting}}.parquet",
     log:
-        f"{DIALOGUE_LOG}/{{asker}}/answer-{{turn}}/{{model}}/{{cell}}.log",
+        f"{DIALOGUE_LOG}/{{asker}}/answer-{{turn}}/{{model}}/{{setting}}.log",
     benchmark:
-        f"{DIALOGUE_BENCHMARK}/{{asker}}/answer-{{turn}}/{{model}}/{{cell}}.tsv"
+        f"{DIALOGUE_BENCHMARK}/{{asker}}/answer-{{turn}}/{{model}}/{{setting}}.tsv"
     wildcard_constraints:
         study=match_names(DIALOGUE_STUDIES),
         asker="[^/]+",
         turn="[1-9][0-9]*",
-    priority: lambda w: PHASE_RANK[w.study, 2 * int(w.turn) - 1, w.model] - CELL_RANK[w.cell]
+    priority: lambda w: PHASE_RANK[w.study, 2 * int(w.turn) - 1, w.model] - SETTING_RANK[w.setting]
     params:
         max_new_tokens=lambda wildcards: DIALOGUES[wildcards.study].max_new_tokens,
 

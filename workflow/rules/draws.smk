@@ -3,10 +3,10 @@
 REQUIRED INPUTS: {RESULTS}/stimuli/{study}.parquet
                  {RESULTS}/models/{model}.json
 OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
-                 (in a study of code, cell is {setting}/{augmentation})
+                 (a cell is a {setting}; in a study of code a {setting}/{augmentation})
                  {RESULTS}/counts/{study}/{model}.parquet
 
-The journals beside the cells are no outputs: Snakemake never deletes them. Nor is
+The journals of the settings are no outputs: Snakemake never deletes them. Nor is
 {RESULTS}/spending/{model}.jsonl, which says what an endpoint has cost.
 """
 
@@ -14,13 +14,16 @@ from llm_variability.config import top_p_descending
 from llm_variability.devices import DRAWS_FIRST
 from llm_variability.draws import COUNTS_VERSION, VERSION as DRAWS_VERSION
 
+MODEL_SETTINGS = {model: how.to_json() for model, how in settings.models.items()}
 MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
 # Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so
-# cells of equal top-p are drawn together.
-EVERY_CELL = {cell for study in settings.studies for cell in settings.cells(study)}
-CELL_RANK = {
-    cell: rank / len(EVERY_CELL)
-    for rank, cell in enumerate(sorted(EVERY_CELL, key=lambda cell: (top_p_descending(cell), cell)))
+# settings of equal top-p are drawn together.
+EVERY_SETTING = {cell for study in settings.studies for cell in settings.grid_of(study).cells()}
+SETTING_RANK = {
+    setting: rank / len(EVERY_SETTING)
+    for rank, setting in enumerate(
+        sorted(EVERY_SETTING, key=lambda setting: (top_p_descending(setting), setting))
+    )
 }
 EVERY_DRAWS = [
     f"{RESULTS}/draws/{study}/{model}/{cell}.parquet"
@@ -29,46 +32,68 @@ EVERY_DRAWS = [
     for cell in settings.cells(study)
 ]
 
+# A setting of a study of code has a file an augmentation; one job draws them all. Studies with the
+# same augmentations share a rule.
+AUGMENTATIONS = {study: tuple(settings.studies[study].augmentations) for study in CODE_STUDIES}
+DRAWN_BY = {"generate": (GROUP_STUDIES + PERSONA_STUDIES, ())} | {
+    f"generate_code{f'_{number}' if number > 1 else ''}": (
+        [study for study in CODE_STUDIES if AUGMENTATIONS[study] == names],
+        names,
+    )
+    for number, names in enumerate(dict.fromkeys(AUGMENTATIONS.values()), start=1)
+}
 
-rule generate:
-    input:
-        stimuli=f"{RESULTS}/stimuli/{{study}}.parquet",
-        manifest=f"{RESULTS}/models/{{model}}.json",
-    output:
-        f"{RESULTS}/draws/{{study}}/{{model}}/{{cell}}.parquet",
-    log:
-        f"{RESULTS}/logs/draws/{{study}}/{{model}}/{{cell}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/draws/{{study}}/{{model}}/{{cell}}.tsv"
-    priority: lambda wildcards: DRAWS_FIRST - MODEL_RANK[wildcards.model] - CELL_RANK[wildcards.cell]
-    conda:
-        ENVIRONMENT
-    resources:
-        engine=1,
-    params:
-        settings=lambda wildcards: settings.models[wildcards.model].to_json(),
-        max_new_tokens=lookup(dpath="studies/{study}/max_new_tokens", within=config),
-        seed=settings.seed,
-        engine_log=f"{RESULTS}/logs/engines/{{model}}.log",
-        ledger=f"{RESULTS}/spending/{{model}}.jsonl",
-        version=DRAWS_VERSION,
-    shell:
-        """
-        python -m llm_variability.draws \
-            --log {log:q} \
-            generate \
-            --study {wildcards.study:q} \
-            --model {wildcards.model:q} \
-            --cell {wildcards.cell:q} \
-            --settings {params.settings:q} \
-            --manifest {input.manifest:q} \
-            --stimuli {input.stimuli:q} \
-            --max-new-tokens {params.max_new_tokens:q} \
-            --seed {params.seed:q} \
-            --engine-log {params.engine_log:q} \
-            --ledger {params.ledger:q} \
-            --output {output:q}
-        """
+
+for NAME, (STUDIES, NAMES) in DRAWN_BY.items():
+
+    rule:
+        name:
+            NAME
+        input:
+            stimuli=f"{RESULTS}/stimuli/{{study}}.parquet",
+            manifest=f"{RESULTS}/models/{{model}}.json",
+        output:
+            [
+                f"{RESULTS}/draws/{{study}}/{{model}}/{cell}.parquet"
+                for cell in ([f"{{setting}}/{name}" for name in NAMES] or ["{setting}"])
+            ],
+        log:
+            f"{RESULTS}/logs/draws/{{study}}/{{model}}/{{setting}}.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/draws/{{study}}/{{model}}/{{setting}}.tsv"
+        wildcard_constraints:
+            study=match_names(STUDIES),
+        priority: lambda w: DRAWS_FIRST - MODEL_RANK[w.model] - SETTING_RANK[w.setting]
+        conda:
+            ENVIRONMENT
+        resources:
+            engine=1,
+        params:
+            settings=lambda wildcards: MODEL_SETTINGS[wildcards.model],
+            augmentations=["--augmentations", *NAMES] if NAMES else [],
+            max_new_tokens=lambda wildcards: settings.studies[wildcards.study].max_new_tokens,
+            seed=settings.seed,
+            engine_log=f"{RESULTS}/logs/engines/{{model}}.log",
+            ledger=f"{RESULTS}/spending/{{model}}.jsonl",
+            version=DRAWS_VERSION,
+        shell:
+            """
+            python -m llm_variability.draws \
+                --log {log:q} \
+                generate \
+                --study {wildcards.study:q} \
+                --model {wildcards.model:q} \
+                --setting {wildcards.setting:q} \
+                {params.augmentations:q} \
+                --settings {params.settings:q} \
+                --manifest {input.manifest:q} \
+                --stimuli {input.stimuli:q} \
+                --max-new-tokens {params.max_new_tokens:q} \
+                --seed {params.seed:q} \
+                --engine-log {params.engine_log:q} \
+                --ledger {params.ledger:q} \
+                --output {output:q}
+            """
 
 
 rule count_draws:

@@ -76,11 +76,11 @@ use rule generate as generate_rewritings with:
         stimuli=f"{ROUND}/requests.parquet",
         manifest=f"{RESULTS}/models/{{model}}.json",
     output:
-        f"{ROUND}/{{model}}/{{cell}}.parquet",
+        f"{ROUND}/{{model}}/{{setting}}.parquet",
     log:
-        f"{RESULTS}/logs/personas/{{study}}/round-{{round}}/{{model}}/{{cell}}.log",
+        f"{RESULTS}/logs/personas/{{study}}/round-{{round}}/{{model}}/{{setting}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/personas/{{study}}/round-{{round}}/{{model}}/{{cell}}.tsv"
+        f"{RESULTS}/benchmarks/personas/{{study}}/round-{{round}}/{{model}}/{{setting}}.tsv"
     wildcard_constraints:
         study=match_names(PERSONA_STUDIES),
         round="[0-9]+",

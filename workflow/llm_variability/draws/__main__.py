@@ -1,19 +1,20 @@
-"""python -m llm_variability.draws generate|count ...: make one cell's draws; count a model's."""
+"""python -m llm_variability.draws generate|count ...: draw at a setting; count a model's draws."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
-from llm_variability.config import Model, find_augmentation, parse_cell
+from llm_variability.config import Model, parse_cell
 from llm_variability.config_code import PARAPHRASE
 from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.drawing import draw_cell, require_weights
-from llm_variability.draws.journal import Journal, fingerprint, read_journal
+from llm_variability.draws.journal import Journal, journal_path, read_journal
 from llm_variability.logs import stage_log, stage_parser
 from llm_variability.tables import (
     COUNTS,
@@ -26,43 +27,58 @@ from llm_variability.tables import (
 )
 
 
-def take_prompts(prompts: pl.DataFrame, cell: str) -> pl.DataFrame:
-    """Keep the prompts of a cell: those of its augmentation, if it has one.
+def take_prompts(prompts: pl.DataFrame, augmentations: Sequence[str]) -> pl.DataFrame:
+    """Keep the prompts of a study of code that are of these augmentations; without any, keep all.
 
-    Raises ValueError if there is none, unless it is a band of paraphrases, which may be empty.
+    Raises ValueError if one has no prompt, unless it is a band of paraphrases, which may be empty.
     """
-    augmentation = find_augmentation(cell)
-    if augmentation is None:
+    if not augmentations:
         return prompts
-    kept = prompts.filter(augmentation=augmentation)
-    if kept.is_empty() and not augmentation.startswith(f"{PARAPHRASE}-"):
-        raise ValueError(
-            f"{cell}: the stimuli have no prompt of {augmentation}, so they are of another"
-            " configuration; run snakemake with --forcerun code_stimuli"
+    known = set(prompts["augmentation"])
+    for augmentation in augmentations:
+        if augmentation not in known and not augmentation.startswith(f"{PARAPHRASE}-"):
+            raise ValueError(
+                f"the stimuli have no prompt of {augmentation}, so they are of another"
+                " configuration; run snakemake with --forcerun code_stimuli"
+            )
+    return prompts.filter(pl.col("augmentation").is_in(list(augmentations)))
+
+
+def split_draws(
+    draws: pl.DataFrame, prompts: pl.DataFrame, augmentations: Sequence[str]
+) -> list[pl.DataFrame]:
+    """Part a setting's draws into those of each augmentation; without any, there is one part."""
+    if not augmentations:
+        return [draws]
+    return [
+        draws.join(
+            prompts.filter(augmentation=name), "prompt_id", how="semi", maintain_order="left"
         )
-    return kept
+        for name in augmentations
+    ]
 
 
 def generate(arguments: argparse.Namespace) -> None:
     stimuli = read_metadata(arguments.stimuli)
-    temperature, top_p = parse_cell(arguments.cell)
+    temperature, top_p = parse_cell(arguments.setting)
     manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
     require_weights(arguments.model, manifest)
+    prompts = take_prompts(read_table(arguments.stimuli, STIMULI), arguments.augmentations)
     cell = Cell(
         study=arguments.study,
         model_name=arguments.model,
         model=Model.model_validate(json.loads(arguments.settings)),
         manifest=manifest,
-        prompts=take_prompts(read_table(arguments.stimuli, STIMULI), arguments.cell),
+        prompts=prompts,
         temperature=temperature,
         top_p=top_p,
         max_new_tokens=arguments.max_new_tokens,
         seed=arguments.seed,
-        augmentation=find_augmentation(arguments.cell),
     )
     identity = cell.identity()
-    name = f"{arguments.output.stem}.{fingerprint(identity)}.jsonl"
-    with Journal(arguments.output.with_name("journals") / name) as journal:
+    # Files of augmentations lie in a folder of their setting.
+    folder = arguments.output[0].parents[1 if arguments.augmentations else 0]
+    with Journal(journal_path(folder, arguments.setting, identity)) as journal:
         draw_cell(cell, journal, arguments.engine_log, ledger=arguments.ledger)
         content = read_journal(journal.path)
         columns = Design.from_json(stimuli["design"]).columns
@@ -78,7 +94,11 @@ def generate(arguments: argparse.Namespace) -> None:
             "sessions": content.sessions,
             "design": stimuli["design"],
         }
-        write_table(tabulate_draws(cell, content, columns), arguments.output, DRAWS, metadata)
+        parts = split_draws(
+            tabulate_draws(cell, content, columns), prompts, arguments.augmentations
+        )
+        for draws, output in zip(parts, arguments.output, strict=True):
+            write_table(draws, output, DRAWS, metadata)
 
 
 def count(arguments: argparse.Namespace) -> None:
@@ -99,10 +119,9 @@ def main() -> None:
     step.set_defaults(run=generate)
     step.add_argument("--study", required=True)
     step.add_argument("--model", required=True, help="name of the model")
+    step.add_argument("--setting", required=True, help="T0 or T{temperature}-P{top_p}")
     step.add_argument(
-        "--cell",
-        required=True,
-        help="T0 or T{temperature}-P{top_p}, with /{augmentation} in a study of code",
+        "--augmentations", nargs="*", default=(), help="of a study of code: one an output"
     )
     step.add_argument("--settings", required=True, help="the model's configuration, JSON")
     step.add_argument("--manifest", required=True, type=Path)
@@ -111,7 +130,7 @@ def main() -> None:
     step.add_argument("--seed", required=True, type=int, help="seed of the study")
     step.add_argument("--engine-log", required=True, type=Path)
     step.add_argument("--ledger", type=Path, help="what the model's endpoint has cost")
-    step.add_argument("--output", required=True, type=Path)
+    step.add_argument("--output", required=True, type=Path, nargs="+")
     step = steps.add_parser("count")
     step.set_defaults(run=count)
     step.add_argument("--draws", required=True, type=Path, nargs="+")

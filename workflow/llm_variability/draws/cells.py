@@ -43,7 +43,7 @@ class Cell:
     """A cell of the grid and what it is drawn from.
 
     manifest: of the model's weights. prompts: the stimuli table. temperature and top_p are
-    canonical text; top_p is None for greedy decoding. augmentation: of a study of code.
+    canonical text; top_p is None for greedy decoding.
     """
 
     study: str
@@ -55,11 +55,10 @@ class Cell:
     top_p: str | None
     max_new_tokens: int
     seed: int
-    augmentation: str | None = None
 
     @property
     def name(self) -> str:
-        return cell_name(self.temperature, self.top_p, self.augmentation)
+        return cell_name(self.temperature, self.top_p)
 
     @property
     def sampling(self) -> Sampling:

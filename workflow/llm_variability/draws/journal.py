@@ -59,6 +59,11 @@ def fingerprint(parts: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def journal_path(folder: Path, setting: str, identity: Mapping[str, Any]) -> Path:
+    """Say where the draws of a setting lie. folder: of a study's draws by one model."""
+    return folder / "journals" / f"{setting}.{fingerprint(identity)}.jsonl"
+
+
 def read_journal(path: Path) -> JournalContent:
     """Read a journal. A last line that was cut off by a crash is left out, and made again.
 
