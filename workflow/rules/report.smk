@@ -645,6 +645,7 @@ rule report:
             for model in settings.models
         ],
         stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
+        throughput=expand(f"{RESULTS}/throughput/{{model}}.parquet", model=settings.models),
         config=f"{RESULTS}/config.yaml",
         calibration=[CALIBRATION] if CALIBRATION.is_file() else [],
     output:
@@ -683,6 +684,7 @@ rule report:
         " --entity-maps {input.maps:q}"
         " --draws {input.draws:q} {input.code_draws:q}"
         " --stimuli {input.stimuli:q}"
+        " --throughput {input.throughput:q}"
         " --config {input.config:q}"
         " {params.calibration} {input.calibration:q}"
         " --output {output.page:q}"

@@ -5,4 +5,5 @@ to the cell's journal at once; the Parquet file is made from the journal.
 """
 
 VERSION = 2
-COUNTS_VERSION = 2
+COUNTS_VERSION = 3
+THROUGHPUT_VERSION = 1

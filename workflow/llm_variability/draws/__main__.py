@@ -1,4 +1,4 @@
-"""python -m llm_variability.draws generate|count ...: draw at a setting; count a model's draws."""
+"""python -m llm_variability.draws generate|count|summarise ...: draw at a setting; say what came of it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from llm_variability.draws.cells import Cell, tabulate_draws
 from llm_variability.draws.counts import count_draws
 from llm_variability.draws.drawing import draw_cell, require_weights
 from llm_variability.draws.journal import Journal, journal_path, read_journal
+from llm_variability.draws.sessions import summarise_sessions, tabulate_sessions
 from llm_variability.logs import stage_log, stage_parser
 from llm_variability.tables import (
     COUNTS,
     DRAWS,
+    SESSIONS,
     STIMULI,
+    THROUGHPUT,
     Design,
     read_metadata,
     read_table,
@@ -102,14 +105,27 @@ def generate(arguments: argparse.Namespace) -> None:
 
 
 def count(arguments: argparse.Namespace) -> None:
-    counted, metadata = [], {}
+    counted, sessions, metadata = [], {}, {}
     for path in arguments.draws:
         metadata = read_metadata(path)
+        setting = metadata["temperature"], metadata["top_p"]
         columns = Design.from_json(metadata["design"]).columns
-        draws = read_table(path, DRAWS)
-        counted.append(count_draws(draws, metadata["temperature"], metadata["top_p"], columns))
+        counted.append(count_draws(read_table(path, DRAWS), *setting, columns))
+        # All augmentations of a setting come from the same sessions.
+        sessions[setting] = tabulate_sessions(*setting, metadata["sessions"])
     kept = {key: metadata[key] for key in ("study", "model", "design")}
     write_table(pl.concat(counted), arguments.output, COUNTS, kept)
+    write_table(pl.concat(sessions.values()), arguments.sessions, SESSIONS, kept)
+
+
+def summarise(arguments: argparse.Namespace) -> None:
+    summaries, model = [], None
+    for path in arguments.sessions:
+        metadata = read_metadata(path)
+        model = metadata["model"]
+        summary = summarise_sessions(read_table(path, SESSIONS))
+        summaries.append(summary.insert_column(0, pl.lit(metadata["study"]).alias("study")))
+    write_table(pl.concat(summaries), arguments.output, THROUGHPUT, {"model": model})
 
 
 def main() -> None:
@@ -134,6 +150,11 @@ def main() -> None:
     step = steps.add_parser("count")
     step.set_defaults(run=count)
     step.add_argument("--draws", required=True, type=Path, nargs="+")
+    step.add_argument("--output", required=True, type=Path)
+    step.add_argument("--sessions", required=True, type=Path, help="file that says who drew")
+    step = steps.add_parser("summarise")
+    step.set_defaults(run=summarise)
+    step.add_argument("--sessions", required=True, type=Path, nargs="+", help="a study each")
     step.add_argument("--output", required=True, type=Path)
     arguments = parser.parse_args()
     with stage_log(arguments.log):

@@ -127,10 +127,15 @@ def _endpoint_facts(cell: Cell) -> dict[str, Any]:
     return facts
 
 
+def now() -> str:
+    """Tell the time to the second, with the zone, as ISO 8601 has it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
 def _session_facts(cell: Cell, server: Server) -> dict[str, Any]:
     return {
         **({} if server.is_engine else _endpoint_facts(cell)),
-        "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "began": now(),
         "host": platform.node(),
         "machine": platform.machine(),
         "engine": engine_version() if server.is_engine else cell.model.endpoint,
@@ -205,6 +210,7 @@ def draw_cell(
                         _recorder(journal, server),
                     )
                 )
+                journal.end_session({"ended": now()})
             break
         except RunGone:
             raise

@@ -1,6 +1,7 @@
 """The journal of a cell: an append-only file in which every finished draw is written at once.
 
-JSON lines: `{"session": {...}}` whenever a job begins to draw, `{"draw": {...}}` for each draw.
+JSON lines: `{"session": {...}}` whenever a job begins to draw, `{"draw": {...}}` for each draw,
+`{"end": {...}}` when the job is through.
 The file's name holds the fingerprint of everything that decides what a draw is (weights,
 template, sampling parameters), so draws of changed weights are never taken for current ones, and
 going back to an old setting finds its draws again.
@@ -46,7 +47,11 @@ class Draw:
 
 
 class JournalContent(NamedTuple):
-    """What stands in a journal: draws by key, sessions, and the length of its whole lines."""
+    """What stands in a journal: draws by key, sessions, and the length of its whole lines.
+
+    A session that says when it began also has `draws` and `completion_tokens`, how many were made
+    in it, and `ended` unless it was broken off.
+    """
 
     draws: dict[DrawKey, Draw]
     sessions: list[dict[str, Any]]
@@ -72,6 +77,7 @@ def read_journal(path: Path) -> JournalContent:
     """
     draws: dict[DrawKey, Draw] = {}
     sessions: list[dict[str, Any]] = []
+    current: dict[str, Any] = {}
     content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
     for number, line in enumerate(whole.splitlines(), start=1):
@@ -80,11 +86,23 @@ def read_journal(path: Path) -> JournalContent:
             if "draw" in record:
                 draw = Draw(**record["draw"])
                 draws.setdefault(draw.key, draw)
+                _count(draw, current)
+            elif "end" in record:
+                current |= record["end"]
             else:
                 sessions.append(record["session"])
+                if "began" in record["session"]:
+                    current = sessions[-1]
+                    current |= {"draws": 0, "completion_tokens": 0}
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path}: line {number} is damaged; move the file away") from error
     return JournalContent(draws, sessions, len(whole))
+
+
+def _count(draw: Draw, session: dict[str, Any]) -> None:
+    if "draws" in session:
+        session["draws"] += 1
+        session["completion_tokens"] += draw.completion_tokens or 0
 
 
 class Journal:
@@ -124,6 +142,10 @@ class Journal:
     def begin_session(self, facts: Mapping[str, Any]) -> None:
         """Write what is about to draw: engine, versions, machine, time."""
         self._append({"session": dict(facts)})
+
+    def end_session(self, facts: Mapping[str, Any]) -> None:
+        """Write that what was about to draw is through."""
+        self._append({"end": dict(facts)})
 
     def append(self, draw: Draw) -> None:
         """Write a finished draw to disk. Raises ValueError if it is there already."""

@@ -189,6 +189,7 @@ def _parser() -> argparse.ArgumentParser:
         "style",
         "entities",
         "entity-maps",
+        "throughput",
     ):
         page.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
     page.add_argument(
@@ -412,6 +413,7 @@ def _make_page(arguments: argparse.Namespace) -> None:
         style=arguments.style,
         entities=arguments.entities,
         entity_maps=arguments.entity_maps,
+        throughput=arguments.throughput,
     )
     write_page(inputs, arguments.output)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)

@@ -47,7 +47,7 @@ from llm_variability.report.provenance import (
 from llm_variability.report.study_section import build_study
 from llm_variability.report.summaries import read_tables
 from llm_variability.report.wording import percent, quantity, show_text, signed
-from llm_variability.tables import STATUSES, read_metadata
+from llm_variability.tables import STATUSES, THROUGHPUT, read_metadata, read_table
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Inputs:
     style: Sequence[Path] = ()
     entities: Sequence[Path] = ()
     entity_maps: Sequence[Path] = ()
+    throughput: Sequence[Path] = ()
 
 
 _ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
@@ -93,6 +94,22 @@ def _engine_rows(paths: Sequence[Path]) -> list[Context]:
         )
         rows.append({"title": f"{metadata['study']}, {metadata['model']}, {cell}", "values": shown})
     return rows
+
+
+def _list_throughput(paths: Iterable[Path]) -> list[Context]:
+    """Say where each model's draws were made, and how fast."""
+    return [
+        {
+            **{key: "–" if value is None else show_text(str(value)) for key, value in row.items()},
+            "model": read_metadata(path)["model"],
+            "draws": f"{row['draws']:,}",
+            "completion_tokens": f"{row['completion_tokens']:,}",
+            "minutes": f"{row['seconds'] / 60:,.1f}",
+            "tokens_per_s": "–" if row["tokens_per_s"] is None else f"{row['tokens_per_s']:,.0f}",
+        }
+        for path in paths
+        for row in read_table(path, THROUGHPUT).iter_rows(named=True)
+    ]
 
 
 def _list_stimuli(paths: Iterable[Path]) -> dict[str, str]:
@@ -318,6 +335,7 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "examples_shown": EXAMPLES_SHOWN,
         "manifests": manifests,
         "engines": _engine_rows(inputs.draws),
+        "throughput": _list_throughput(inputs.throughput),
         "stimuli_files": _list_stimuli(inputs.stimuli),
         "packages": package_versions(),
         "machine": describe_machine(),
