@@ -2,7 +2,7 @@
 
     python fake_engine.py SOCKET EVENTS [--exit WORDS] [--deaf] [--stubborn] [--children]
 
-writes to EVENTS, a line each, `load PID` when it begins and `child PID` for each child.
+writes to EVENTS, a line each, `load PID DEVICES` when it begins, `child PID` for each child.
 --exit: say WORDS and end. --deaf: never healthy. --stubborn: ignore SIGTERM. --children: have a
 child, one that left the session, and one that left it and renamed itself as vLLM's do.
 """
@@ -44,9 +44,9 @@ def main() -> None:
     parser.add_argument("--children", action="store_true")
     arguments = parser.parse_args()
 
-    def tell(what: str, pid: int) -> None:
+    def tell(what: str, *words: object) -> None:
         with arguments.events.open("a") as file:
-            file.write(f"{what} {pid}\n")
+            file.write(" ".join(map(str, (what, *words))) + "\n")
 
     if arguments.stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -54,7 +54,7 @@ def main() -> None:
         for code, apart in ((SLEEP, False), (SLEEP, True), (RENAMED, True)):
             child = subprocess.Popen([sys.executable, "-c", code], start_new_session=apart)
             tell("child", child.pid)
-    tell("load", os.getpid())
+    tell("load", os.getpid(), os.environ["LLM_VARIABILITY_DEVICE"])
     if arguments.exit:
         sys.exit(arguments.exit)
     if arguments.deaf:

@@ -1,9 +1,9 @@
 """A job that leases an engine, for the tests of the lease.
 
-    python lease_job.py NAME MODEL FOLDER
+    python lease_job.py NAME MODEL FOLDER [DEVICE_COUNT]
 
-writes `NAME got` and `NAME done` to FOLDER/jobs and holds the lease until FOLDER/NAME.go exists.
-MODEL `device` leases the device without an engine.
+writes `NAME got`, with the devices it got, and `NAME done` to FOLDER/jobs and holds the lease until
+FOLDER/NAME.go exists. MODEL `device` leases a device without an engine.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ def main() -> None:
         environment={},
         log=folder / "engine.log",
         load_timeout_s=30,
+        device_count=int(sys.argv[4]) if len(sys.argv) > 4 else 1,
+        on_cpu=True,
     )
 
-    def tell(what: str) -> None:
+    def tell(*words: str) -> None:
         with (folder / "jobs").open("a") as file:
-            file.write(f"{name} {what}\n")
+            file.write(" ".join((name, *words)) + "\n")
 
-    with lease_device() if model == "device" else lease_engine(request):
-        tell("got")
+    with lease_device() if model == "device" else lease_engine(request) as leased:
+        tell("got", leased if isinstance(leased, str) else ",".join(leased.devices))
         while not (folder / f"{name}.go").exists():
             time.sleep(0.05)
         tell("done")

@@ -63,10 +63,12 @@ class Place:
 
     # What happened.
 
+    def lines(self, name: str) -> list[str]:
+        file = self.folder / name
+        return file.read_text().splitlines() if file.exists() else []
+
     def pids(self, what: str) -> list[int]:
-        events = self.folder / "events"
-        lines = events.read_text().splitlines() if events.exists() else []
-        return [int(line.split()[1]) for line in lines if line.startswith(what)]
+        return [int(line.split()[1]) for line in self.lines("events") if line.startswith(what)]
 
     @property
     def loads(self) -> list[int]:
@@ -78,11 +80,11 @@ class Place:
 
     @property
     def jobs(self) -> list[str]:
-        jobs = self.folder / "jobs"
-        return jobs.read_text().splitlines() if jobs.exists() else []
+        """What jobs told, without the devices they got."""
+        return [" ".join(line.split()[:2]) for line in self.lines("jobs")]
 
     def keeper(self) -> int:
-        return int(json.loads((lease_folder() / "state.json").read_text())["keeper"][0])
+        return int(json.loads((lease_folder() / "0/state.json").read_text())["keeper"]["pid"])
 
     # What to do.
 
@@ -99,8 +101,8 @@ class Place:
 
     def use(self, model: str = "m", *flags: str, load_timeout_s: float = 30) -> int:
         """Lease an engine for a moment; its process."""
-        with lease_engine(self.request(model, *flags, load_timeout_s=load_timeout_s)) as path:
-            assert ping(path)
+        with lease_engine(self.request(model, *flags, load_timeout_s=load_timeout_s)) as engine:
+            assert ping(engine.socket)
             return self.loads[-1]
 
     def start_run(self) -> subprocess.Popen[str]:
@@ -149,6 +151,8 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setenv("PYTHONPATH", str(HERE.parents[1] / "workflow"))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # one device, also where there are GPUs
+    monkeypatch.delenv("LLM_VARIABILITY_DEVICES", raising=False)
     made = Place(folder)
     yield made
     made.clean()
@@ -305,9 +309,9 @@ def test_an_engine_that_nobody_uses_ends(place: Place, monkeypatch: pytest.Monke
 
 def test_an_engine_in_use_is_not_idle(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLM_VARIABILITY_IDLE_S", "0.5")
-    with lease_engine(place.request()) as path:
+    with lease_engine(place.request()) as engine:
         time.sleep(2.5)
-        assert ping(path)
+        assert ping(engine.socket)
 
 
 def test_an_engine_ends_on_sigterm_to_its_keeper(place: Place) -> None:
@@ -364,7 +368,8 @@ def test_children_of_a_killed_server_end_with_its_keeper(place: Place) -> None:
 
 def leave_behind(state: dict[str, Any] | str) -> None:
     """Leave a socket that nobody serves and a state file."""
-    folder = lease_folder()
+    folder = lease_folder() / "0"
+    folder.mkdir()
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "engine.sock"))
     text = state if isinstance(state, str) else json.dumps(state)
@@ -373,11 +378,13 @@ def leave_behind(state: dict[str, Any] | str) -> None:
 
 def state_of(keeper: tuple[int, float], owner: ProcessId) -> dict[str, Any]:
     return {
-        "keeper": list(keeper),
-        "owner": [owner.pid, owner.created],
+        "keeper": {"pid": keeper[0], "created": keeper[1]},
+        "owner": {"pid": owner.pid, "created": owner.created},
         "identity": "m",
         "model": "m",
         "folder": "/",
+        "devices": ["cpu"],
+        "ready": True,
     }
 
 
@@ -433,12 +440,14 @@ def test_a_link_in_place_of_the_lease_folder_is_refused(place: Place) -> None:
         lease_folder()
 
 
-def test_each_device_has_its_own_lease(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = set()
-    for device in ("0", "1"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", device)
+def test_each_scheduler_job_has_its_own_lease(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = {lease_folder()}
+    for job in ("7", "8"):
+        monkeypatch.setenv("SLURM_JOB_ID", job)
         folders.add(lease_folder())
-    assert len(folders) == 2
+    assert len(folders) == 3
 
 
 def test_a_long_temporary_folder_still_gives_a_path_that_fits_a_socket(
@@ -448,7 +457,7 @@ def test_a_long_temporary_folder_still_gives_a_path_that_fits_a_socket(
     monkeypatch.setenv("SLURM_JOB_ID", "a-test-of-long-paths")  # a lease of its own
     folder = lease_folder()
     folder.rmdir()
-    assert len(str(folder / "engine.sock")) <= 107
+    assert len(str(folder / "99/engine.sock")) <= 107
 
 
 # -------------------------------------------------------------------- engines that do not come up

@@ -28,6 +28,9 @@ from llm_variability.devices.processes import ProcessId, kill_tree
 MARK = "LLM_VARIABILITY_ENGINE"
 """Environment variable that marks every process of an engine, so that none can be orphaned."""
 
+ENDING = "ending"
+"""File beside an engine's socket that says that its keeper is about to end it."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,7 +39,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 class EngineSpec:
     """What an engine is started from.
 
-    folder: of its lease. owner: the run it serves. idle_s: how long it may stay unused.
+    folder: its own, in that of the machine's lease. owner: the run it serves. idle_s: how long it
+    may stay unused.
     """
 
     model_name: str
@@ -117,16 +121,15 @@ def _watch(server: subprocess.Popen[bytes], spec: EngineSpec, folder: Path) -> N
             raise _Stop(f"the server ended with exit status {server.returncode}")
         if not spec.owner.alive:
             raise _Stop(f"the run it belongs to (process {spec.owner_pid}) is gone")
-        with try_lock(folder / "users", fcntl.LOCK_EX) as unused:
-            if not unused:
-                used = time.monotonic()
-        if time.monotonic() - used > spec.idle_s:
-            with (
-                try_lock(folder / "lock", fcntl.LOCK_EX) as free,
-                try_lock(folder / "users", fcntl.LOCK_EX) as unused,
-            ):
-                if free and unused:
-                    raise _Stop(f"no job used it for {spec.idle_s:g} s")
+        # Only under the lease's own lock, so that nobody takes this look for a use.
+        with try_lock(folder.parent / "lock", fcntl.LOCK_EX) as quiet:
+            if quiet:
+                with try_lock(folder / "users", fcntl.LOCK_EX) as unused:
+                    if not unused:
+                        used = time.monotonic()
+                    elif time.monotonic() - used > spec.idle_s:
+                        (folder / ENDING).touch()
+                        raise _Stop(f"no job used it for {spec.idle_s:g} s")
         time.sleep(0.5)
 
 

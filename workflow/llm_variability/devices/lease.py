@@ -1,41 +1,50 @@
-"""The lease of a device: which engine runs there, and who may use it.
+"""The lease of a machine's devices: which engine runs where, and who may use it.
 
-All jobs of a run that want the same model share one engine; another model's job waits until no job
-uses it, ends that engine and starts its own. Two runs never share an engine.
-
-Two file locks order this. `lock` is held while the engine is looked at or changed. `users` is
-held shared by each job that uses the engine, so it can be had exclusively only when nobody does.
-The kernel drops both when a process dies, however it dies.
+All jobs of a run that want the same model share one engine. Another model's engine goes on devices
+that are free; if there are too few, engines that no job uses make room, or it waits. Two runs never
+share an engine and never end each other's, but they may go on side by side, each on devices of its
+own.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import http.client
-import json
 import logging
 import os
 import socket
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
 
-from llm_variability.devices.keeper import EngineSpec, end_marked, spawn_keeper, try_lock
-from llm_variability.devices.processes import ProcessId, find_owner, kill_tree
+from llm_variability.devices.inventory import (
+    describe_devices,
+    list_devices,
+    require_devices,
+    show_devices,
+)
+from llm_variability.devices.keeper import EngineSpec, spawn_keeper
+from llm_variability.devices.places import (
+    EngineFailed,
+    Place,
+    State,
+    give_place,
+    lease_folder,
+    locked,
+    survey,
+    try_flock,
+)
+from llm_variability.devices.placing import Choice, Earlier, Occupant, choose_devices
+from llm_variability.devices.processes import ProcessId, find_owner
+from llm_variability.devices.queue import Want, queued
 
 log = logging.getLogger(__name__)
 
 IDLE_S = 300.0
 _POLL_S = 0.2
-
-
-class EngineFailed(OSError):
-    """The engine did not come up, or is gone."""
+_POLL_ANOTHER_RUN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,8 @@ class EngineRequest:
     """What a job wants: a model served in a certain way.
 
     command: from the engine's socket to the command that serves it; environment: what it runs
-    under. Two requests with equal `identity` can share an engine.
+    under. Two requests with equal `identity` can share an engine. device_count: the devices it
+    takes. on_cpu: it uses no GPU, so that the ids of its devices mean nothing to it.
     """
 
     model_name: str
@@ -52,46 +62,16 @@ class EngineRequest:
     environment: Mapping[str, str]
     log: Path
     load_timeout_s: float
+    device_count: int = 1
+    on_cpu: bool = False
 
 
-def lease_folder() -> Path:
-    """Give the folder of this machine's (scheduler job's, device's) lease, made if need be.
+@dataclass(frozen=True)
+class LeasedEngine:
+    """An engine that a job may use: its socket, and the ids of the devices it runs on."""
 
-    It lies under the system's temporary folder, since a Unix socket's path is at most 107 bytes
-    and a lease means nothing on another machine. Raises EngineFailed if someone else owns it.
-    """
-    device = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
-    where = f"{socket.gethostname()}/{os.environ.get('SLURM_JOB_ID', '')}/{device}"
-    key = hashlib.blake2b(where.encode(), digest_size=6).hexdigest()
-    base = Path(tempfile.gettempdir())
-    if len(str(base)) > 60:
-        base = Path("/tmp")  # noqa: S108
-    folder = base / f"llm-variability-{os.getuid()}-{key}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    if folder.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise EngineFailed(f"{folder} is not this user's alone; remove it")
-    return folder
-
-
-@contextmanager
-def _locked(path: Path, waiting_for: str) -> Iterator[IO[str]]:
-    with path.open("a") as file:
-        _wait_lock(file, fcntl.LOCK_EX, waiting_for)
-        yield file
-
-
-def _wait_lock(file: IO[str], how: int, waiting_for: str) -> None:
-    begun, told = time.monotonic(), False
-    while True:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if not told and time.monotonic() - begun > 2:
-                log.info("waiting for %s", waiting_for)
-                told = True
-            time.sleep(_POLL_S)
+    socket: Path
+    devices: tuple[str, ...]
 
 
 def ping(path: Path, timeout_s: float = 30) -> bool:
@@ -107,35 +87,6 @@ def ping(path: Path, timeout_s: float = 30) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _read_state(folder: Path) -> dict[str, Any] | None:
-    try:
-        state: dict[str, Any] = json.loads((folder / "state.json").read_text())
-        return state
-    except (OSError, ValueError):
-        return None
-
-
-def _write_state(folder: Path, state: Mapping[str, Any]) -> None:
-    temporary = folder / "state.json.tmp"
-    temporary.write_text(json.dumps(state))
-    temporary.replace(folder / "state.json")
-
-
-def _process_of(pair: list[float]) -> ProcessId:
-    return ProcessId(int(pair[0]), pair[1])
-
-
-def _end_engine(folder: Path, state: Mapping[str, Any] | None) -> None:
-    """End whatever engine this lease has, its left-over processes included."""
-    if state is not None and (keeper := _process_of(state["keeper"]).process()) is not None:
-        log.info("ending the engine of %s", state["model"])
-        kill_tree(keeper, grace_s=20)
-    if (folder / "mark").exists():
-        end_marked((folder / "mark").read_text())
-    for name in ("engine.sock", "state.json", "mark"):
-        (folder / name).unlink(missing_ok=True)
 
 
 def _size(path: Path) -> int:
@@ -154,173 +105,190 @@ def _last_lines(path: Path, since: int, count: int = 5) -> str:
     return " | ".join((errors or lines)[-count:])
 
 
-def _start_engine(folder: Path, request: EngineRequest, owner: ProcessId) -> None:
-    path = folder / "engine.sock"
-    log.info("loading %s (engine log: %s)", request.model_name, request.log)
+def _start_engine(place: Place, request: EngineRequest) -> Place:
+    """Load a model in a new place, which this process then uses like any other job."""
+    state = place.state
+    log.info(
+        "loading %s on %s (engine log: %s)",
+        request.model_name,
+        describe_devices(state.devices),
+        request.log,
+    )
+    shown = show_devices(state.devices, request.on_cpu)
     spec = EngineSpec(
         model_name=request.model_name,
-        command=tuple(request.command(path)),
-        environment=tuple(request.environment.items()),
-        folder=str(folder),
+        command=tuple(request.command(place.socket)),
+        environment=tuple({**request.environment, **shown}.items()),
+        folder=str(place.path),
         log=str(request.log.resolve()),
-        owner_pid=owner.pid,
-        owner_created=owner.created,
+        owner_pid=state.owner.pid,
+        owner_created=state.owner.created,
         idle_s=float(os.environ.get("LLM_VARIABILITY_IDLE_S", IDLE_S)),
     )
     begun, log_size = time.monotonic(), _size(request.log)
     keeper = spawn_keeper(spec)
-    state = {
-        "keeper": [keeper.pid, keeper.created],
-        "owner": [owner.pid, owner.created],
-        "identity": request.identity,
-        "model": request.model_name,
-        "folder": os.getcwd(),
-    }
-    _write_state(folder, state)
-    while not (path.exists() and ping(path)):
+    place = place.become(replace(state, keeper=keeper))
+    while not (place.socket.exists() and ping(place.socket)):
         waited = time.monotonic() - begun
         if not keeper.alive:
-            _end_engine(folder, state)
+            place.clear()
             told = _last_lines(request.log, since=log_size)
             raise EngineFailed(f"the engine of {request.model_name} did not start: {told}")
         if waited > request.load_timeout_s:
-            _end_engine(folder, state)
+            place.clear()
             raise EngineFailed(
                 f"the engine of {request.model_name} did not load within"
                 f" {request.load_timeout_s:g} s (load_timeout_s); its log is {request.log}"
             )
         time.sleep(_POLL_S)
     log.info("%s is loaded after %.0f s", request.model_name, time.monotonic() - begun)
+    with locked(place.path.parent):
+        place = place.become(replace(place.state, ready=True))
+        fcntl.flock(place.users, fcntl.LOCK_SH)
+    return place
 
 
-def _is_ours(state: Mapping[str, Any], request: EngineRequest, owner: ProcessId) -> bool:
-    same_run = _process_of(state["owner"]) == owner
-    same_engine = state["identity"] == request.identity
-    # A server whose keeper is gone is about to die, though it may still answer.
-    return same_run and same_engine and _process_of(state["keeper"]).alive
+def _say_why(places: Sequence[Place], want: Want) -> str:
+    """Say for whom one waits who wants some of the devices."""
+    reasons = []
+    for place in places:
+        state = place.state
+        if not set(state.devices) & set(want.devices):
+            continue
+        if state.owner != want.owner:
+            what = "encoder" if state.model is None else f"engine of {state.model}"
+            where = describe_devices(state.devices)
+            reasons.append(f"run {state.owner.pid} in {state.folder}, whose {what} is on {where}")
+        elif not place.idle:
+            reasons.append(
+                "the encoder" if state.model is None else f"the last job that uses {state.model}"
+            )
+    return ", or ".join(dict.fromkeys(reasons)) or "those who came earlier"
 
 
-def _foreign_run(state: Mapping[str, Any] | None, owner: ProcessId) -> str | None:
-    """Tell which other living run has its engine here, if one has."""
-    if state is None:
-        return None
-    other, keeper = _process_of(state["owner"]), _process_of(state["keeper"])
-    if other == owner or not other.alive or not keeper.alive:
-        return None
-    return f"run {other.pid} in {state['folder']}, whose engine of {state['model']} is here"
+def _choose(places: Sequence[Place], want: Want, queue: Sequence[Want]) -> Choice | None:
+    """Choose devices, and the places to clear for them; None if they cannot be had yet."""
+    occupants = [
+        Occupant(
+            name=place.path.name,
+            devices=place.state.devices,
+            evictable=place.idle and place.state.owner == want.owner,
+            used=place.used,
+        )
+        for place in places
+    ]
+    # Who waits for an engine that is there, or is being loaded, takes no devices.
+    earlier = [
+        Earlier(other.devices, other.owner == want.owner)
+        for other in queue
+        if not any(other.is_met_by(place.state) for place in places)
+    ]
+    return choose_devices(want.count, want.devices, occupants, earlier)
 
 
-@contextmanager
-def _our_turn(folder: Path, owner: ProcessId) -> Iterator[dict[str, Any] | None]:
-    """Hold `lock` for the body, once no other living run is on this device; yields the state."""
-    told: str | None = None
-    while True:
-        with _locked(folder / "lock", "the engine"):
-            state = _read_state(folder)
-            other = _foreign_run(state, owner)
-            if other is None:
-                yield state
-                return
-        if other != told:
-            log.info("waiting for %s", other)
-            told = other
-        time.sleep(2)
+@dataclass(frozen=True)
+class _Turn:
+    """What came of one look: a place, with those to clear first, or None and for whom to wait."""
+
+    place: Place | None = None
+    evicted: tuple[Place, ...] = ()
+    reason: str = ""
+    another_run: bool = False
 
 
-@contextmanager
-def _queue(folder: Path) -> Iterator[Callable[[], bool]]:
-    """Stand in the queue of those who want to change what is on the device.
+def _take_turn(
+    folder: Path, want: Want, distrusted: Collection[ProcessId], earlier: Callable[[], list[Want]]
+) -> _Turn:
+    """Join the engine that is wanted, or take devices for it, or say for whom to wait.
 
-    Yields a function that tells whether nobody came earlier. A place in the queue is a locked
-    file, so that those who died stand there no more.
+    distrusted: keepers of engines that did not answer.
     """
-    places = folder / "queue"
-    places.mkdir(exist_ok=True)
-    own = places / f"{time.time_ns():020d}-{os.getpid()}"
-
-    def is_first() -> bool:
-        for place in sorted(places.iterdir()):
-            if place == own:
-                return True
-            with suppress(FileNotFoundError), try_lock(place, fcntl.LOCK_EX) as left:
-                if not left:
-                    return False
-                place.unlink()
-        return True
-
-    with own.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield is_first
-        finally:
-            own.unlink(missing_ok=True)
-
-
-def _try_flock(file: IO[str], how: int) -> bool:
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _take(
-    folder: Path,
-    users: IO[str],
-    join: Callable[[dict[str, Any]], bool],
-    change: Callable[[dict[str, Any] | None], None],
-) -> None:
-    """Join the users of what is on the device, or change it once they are done.
-
-    Whoever wants what is there joins at once, also past those who wait to change it: that loads
-    fewer engines, and they only wait for as many jobs as there are. Those who change it do so in
-    the order in which they came. Afterwards `users` is locked by this process.
-    """
-    told = False
-    owner = find_owner()
-    with _queue(folder) as is_first:
-        while True:
-            with _our_turn(folder, owner) as state:
-                if state is not None and join(state):
-                    _wait_lock(users, fcntl.LOCK_SH, "the engine")
-                    return
-                if is_first() and _try_flock(users, fcntl.LOCK_EX):
-                    change(state)
-                    return
-            if not told:
-                what = state["model"] if state else "the device"
-                log.info("waiting for the last job that uses %s", what)
-                told = True
-            time.sleep(_POLL_S)
+    with locked(folder), ExitStack() as opened:
+        places = survey(folder, want.owner, distrusted, opened)
+        for place in places:
+            if want.is_met_by(place.state):
+                usable = place.state.kept and place.state.keeper not in distrusted
+                if place.state.ready and usable and try_flock(place.users, fcntl.LOCK_SH):
+                    place.touch()
+                    return _Turn(place.keep())
+                if place.state.ready:
+                    return _Turn(reason=f"the last job that uses {want.model}")
+                return _Turn(reason=f"the job that loads {want.model}")
+        choice = _choose(places, want, earlier())
+        if choice is None:
+            another_run = any(place.state.owner != want.owner for place in places)
+            return _Turn(reason=_say_why(places, want), another_run=another_run)
+        state = State(want.owner, want.identity, want.model, os.getcwd(), choice.devices)
+        place = give_place(folder, state, opened)
+        evicted = tuple(each.keep() for each in places if each.path.name in choice.evicted)
+        return _Turn(place.keep(), evicted)
 
 
 @contextmanager
-def lease_engine(request: EngineRequest) -> Iterator[Path]:
-    """Use the engine of a model for the body; yields its socket.
+def _placed(want: Want) -> Iterator[Place]:
+    """Have a place for the body: that of the engine that is wanted, or a new one, still empty.
 
-    Waits for jobs that use another model, and for other runs on this device. Raises EngineFailed
-    if the engine does not come up.
-    """
-    folder, owner = lease_folder(), find_owner()
-    path = folder / "engine.sock"
-    with (folder / "users").open("a") as users:
-
-        def change(state: dict[str, Any] | None) -> None:
-            _end_engine(folder, state)
-            _start_engine(folder, request, owner)
-            _wait_lock(users, fcntl.LOCK_SH, "the engine")
-
-        _take(folder, users, lambda state: _is_ours(state, request, owner) and ping(path), change)
-        yield path
-
-
-@contextmanager
-def lease_device() -> Iterator[None]:
-    """Have the device alone for the body: no engine is on it, and none is started meanwhile.
-
-    Waits for the jobs that use the engine, then ends it; waits for other runs on this device.
+    Whoever wants an engine that is there joins at once, also past those who wait for devices: that
+    loads fewer engines, and they only wait for as many jobs as there are. Devices go to those who
+    wait for them in the order in which they came.
     """
     folder = lease_folder()
-    with (folder / "users").open("a") as users:
-        _take(folder, users, lambda state: False, lambda state: _end_engine(folder, state))
-        yield
+    distrusted: set[ProcessId] = set()
+    told = ""
+    with ExitStack() as held:
+        with queued(folder, want) as earlier:
+            while True:
+                turn = _take_turn(folder, want, distrusted, earlier)
+                if turn.place is None:
+                    if turn.reason != told:
+                        log.info("waiting for %s", turn.reason)
+                        told = turn.reason
+                    time.sleep(_POLL_ANOTHER_RUN_S if turn.another_run else _POLL_S)
+                    continue
+                held.callback(turn.place.users.close)
+                for each in turn.evicted:
+                    held.callback(each.users.close)
+                if not turn.place.state.ready or ping(turn.place.socket):
+                    break
+                # It may still fill its devices, so it is ended before they are given away.
+                if turn.place.state.keeper is not None:
+                    distrusted.add(turn.place.state.keeper)
+                turn.place.users.close()
+        for each in turn.evicted:
+            each.clear()
+            each.users.close()
+        yield turn.place
+
+
+@contextmanager
+def lease_engine(request: EngineRequest) -> Iterator[LeasedEngine]:
+    """Use the engine of a model for the body.
+
+    Waits for devices, and for jobs and runs that have them. Raises EngineFailed if the engine does
+    not come up, ConfigError if there are fewer devices than it takes.
+    """
+    devices = list_devices(request.on_cpu)
+    count = require_devices(request.model_name, request.device_count, devices)
+    want = Want(find_owner(), request.identity, request.model_name, count, devices)
+    with _placed(want) as place:
+        if not place.state.ready:
+            place = _start_engine(place, request)
+        try:
+            yield LeasedEngine(place.socket, place.state.devices)
+        finally:
+            place.touch()
+
+
+@contextmanager
+def lease_device() -> Iterator[str]:
+    """Have one device alone for the body: no engine is on it meanwhile; yields its id.
+
+    Takes a free one, or the one whose engine has been unused longest, which is ended; waits where
+    all are in use.
+    """
+    want = Want(find_owner(), None, None, 1, list_devices())
+    with _placed(want) as place:
+        try:
+            yield place.state.devices[0]
+        finally:
+            place.clear()

@@ -67,8 +67,9 @@ class Server:
     """Where requests go. socket: a Unix socket, or None for the network.
 
     served_name: the model's name there. key: bearer token, or None. is_engine: it is ours, so a
-    refused connection means that it died and no waiting will bring it back. template_args and
-    template: what the chat template is given, and what to use in its place, if anything.
+    refused connection means that it died and no waiting will bring it back. devices: ids of those
+    our engine runs on. template_args and template: what the chat template is given, and what to use
+    in its place, if anything.
     omit_fields: of a request, that it does not take. max_tokens_field: its name for the bound of
     an answer.
     """
@@ -78,6 +79,7 @@ class Server:
     socket: Path | None = None
     key: str | None = field(default=None, repr=False)
     is_engine: bool = False
+    devices: tuple[str, ...] = ()
     template_args: Mapping[str, Any] = field(default_factory=dict)
     template: str | None = None
     omit_fields: tuple[str, ...] = ()

@@ -28,7 +28,9 @@ from llm_variability.draws.client import (
 )
 from llm_variability.draws.engine import (
     SERVED_NAME,
+    count_devices,
     engine_version,
+    runs_on_cpu,
     server_command,
     server_environment,
 )
@@ -76,6 +78,8 @@ def engine_request(cell: Cell, engine_log: Path) -> EngineRequest:
         environment=environment,
         log=engine_log,
         load_timeout_s=cell.model.load_timeout_s,
+        device_count=count_devices(cell.model),
+        on_cpu=runs_on_cpu(),
     )
 
 
@@ -83,12 +87,13 @@ def engine_request(cell: Cell, engine_log: Path) -> EngineRequest:
 def serve(cell: Cell, engine_log: Path) -> Iterator[Server]:
     """Give the server that answers for a cell's model: its endpoint, or a leased engine."""
     if cell.model.endpoint is None:
-        with lease_engine(engine_request(cell, engine_log)) as path:
+        with lease_engine(engine_request(cell, engine_log)) as engine:
             yield Server(
                 "http://engine/v1",
                 SERVED_NAME,
-                socket=path,
+                socket=engine.socket,
                 is_engine=True,
+                devices=engine.devices,
                 template_args=cell.model.chat_template_args,
                 template=cell.template,
             )
@@ -139,7 +144,7 @@ def _session_facts(cell: Cell, server: Server) -> dict[str, Any]:
         "host": platform.node(),
         "machine": platform.machine(),
         "engine": engine_version() if server.is_engine else cell.model.endpoint,
-        "devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "devices": ",".join(server.devices) or None,
         "tensor_parallel": cell.model.tensor_parallel,
     }
 

@@ -6,6 +6,7 @@ This is the only module that knows vLLM.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from contextlib import suppress
@@ -38,6 +39,17 @@ def context_length(folder: Path, wanted: int | None) -> int:
         return wanted
     own = json.loads((folder / "config.json").read_text()).get("max_position_embeddings")
     return min(own or _DEFAULT_MAX_MODEL_LEN, _DEFAULT_MAX_MODEL_LEN)
+
+
+def _further_arguments(model: Model) -> dict[str, Any]:
+    return {key.replace("_", "-"): value for key, value in model.engine_args.items()}
+
+
+def count_devices(model: Model) -> int:
+    """Count the devices that a model's engine takes, the ways of vLLM to share it all counted."""
+    sizes = {"tensor-parallel-size": model.tensor_parallel, **_further_arguments(model)}
+    ways = ("tensor", "pipeline", "data")
+    return math.prod(int(sizes.get(f"{way}-parallel-size", 1)) for way in ways)
 
 
 def server_command(
@@ -76,7 +88,7 @@ def server_command(
         arguments["trust-request-chat-template"] = True
     if model.trust_remote_code:
         arguments["trust-remote-code"] = True
-    arguments |= {key.replace("_", "-"): value for key, value in model.engine_args.items()}
+    arguments |= _further_arguments(model)
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     for key, value in arguments.items():
         if value is True:

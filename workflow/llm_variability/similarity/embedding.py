@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ import numpy as np
 import polars as pl
 
 from llm_variability.config import ConfigError, Encoder
+from llm_variability.devices.inventory import show_devices
 from llm_variability.devices.lease import lease_device
 from llm_variability.similarity import EMBED_VERSION
 from llm_variability.tables import EMBEDDINGS, TableError, read_table, write_table
@@ -125,9 +127,12 @@ class SentenceEncoder:
 
     @cached_property
     def device(self) -> str:
-        """The device it runs on: as configured, or a GPU where torch sees one."""
+        """The kind of device it runs on: as configured, or a GPU where torch sees one."""
         if self._settings.device != "auto":
             return self._settings.device
+        # Told by the driver's management library, so that CUDA has not yet looked at its devices
+        # when one of them is leased.
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         import torch
 
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -138,9 +143,18 @@ class SentenceEncoder:
         limit = self._model.max_seq_length
         return int(limit) if limit is not None and np.isfinite(limit) else None
 
-    def claim_device(self) -> AbstractContextManager[None]:
-        """Hold the device for the body: a GPU is leased, which ends the engine that is on it."""
-        return lease_device() if self.device == "cuda" else nullcontext()
+    @contextmanager
+    def claim_device(self) -> Iterator[None]:
+        """Hold a device for the body: a GPU is leased, and is the one that this process sees.
+
+        Comes before the encoder's first use, once a process: CUDA looks at its devices only once.
+        """
+        if self.device != "cuda":
+            yield
+            return
+        with lease_device() as device:
+            os.environ.update(show_devices([device]))
+            yield
 
     def count_tokens(self, texts: Sequence[str]) -> np.ndarray:
         """Count each text's tokens, those that the encoder adds and those it cuts off included.
