@@ -1,9 +1,9 @@
 """A job that leases an engine, for the tests of the lease.
 
-    python lease_job.py NAME MODEL FOLDER [DEVICE_COUNT]
+    python lease_job.py NAME MODEL FOLDER DEVICE_COUNT [FLAG ...]
 
 writes `NAME got`, with the devices it got, and `NAME done` to FOLDER/jobs and holds the lease until
-FOLDER/NAME.go exists. MODEL `device` leases a device without an engine.
+FOLDER/NAME.go exists. MODEL `device` leases a device without an engine. Flags are the engine's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from fake_engine import hold_devices
 from llm_variability.devices.lease import EngineRequest, lease_device, lease_engine
 
 
@@ -23,11 +24,11 @@ def main() -> None:
     request = EngineRequest(
         model_name=model,
         identity=model,
-        command=lambda socket: [*engine, str(socket), str(folder / "events")],
+        command=lambda socket: [*engine, str(socket), str(folder / "events"), *sys.argv[5:]],
         environment={},
         log=folder / "engine.log",
         load_timeout_s=30,
-        device_count=int(sys.argv[4]) if len(sys.argv) > 4 else 1,
+        device_count=int(sys.argv[4]),
         on_cpu=True,
     )
 
@@ -36,10 +37,16 @@ def main() -> None:
             file.write(" ".join((name, *words)) + "\n")
 
     with lease_device() if model == "device" else lease_engine(request) as leased:
-        tell("got", leased if isinstance(leased, str) else ",".join(leased.devices))
+        if isinstance(leased, str):
+            held = hold_devices(folder / "events", leased)
+            tell("got", leased)
+        else:
+            held = []
+            tell("got", ",".join(leased.devices))
         while not (folder / f"{name}.go").exists():
             time.sleep(0.05)
         tell("done")
+        del held
 
 
 if __name__ == "__main__":

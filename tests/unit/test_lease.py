@@ -4,158 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
 import pytest
 
-from llm_variability.devices.lease import (
-    EngineFailed,
-    EngineRequest,
-    lease_engine,
-    lease_folder,
-    ping,
-)
+from lease_place import Place, alive, made_place, wait_for
+from llm_variability.devices.lease import EngineFailed, lease_engine, ping
+from llm_variability.devices.places import lease_folder
 from llm_variability.devices.processes import ProcessId, find_owner
-
-HERE = Path(__file__).parent
-RUN = """
-import subprocess, sys
-jobs = [subprocess.Popen(line.rstrip("\\n").split("\\t")) for line in iter(sys.stdin.readline, "")]
-for job in jobs:
-    job.wait()
-"""
-"""A stand-in for Snakemake: starts a job for each line it reads, and ends after them."""
-
-
-def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 20) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"waited {timeout_s} s in vain for {what}")
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-class Place:
-    """A folder for one test's lease, its engines and its runs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.runs: list[subprocess.Popen[str]] = []
-
-    # What happened.
-
-    def lines(self, name: str) -> list[str]:
-        file = self.folder / name
-        return file.read_text().splitlines() if file.exists() else []
-
-    def pids(self, what: str) -> list[int]:
-        return [int(line.split()[1]) for line in self.lines("events") if line.startswith(what)]
-
-    @property
-    def loads(self) -> list[int]:
-        return self.pids("load")
-
-    @property
-    def engine_processes(self) -> list[int]:
-        return [pid for pid in (*self.loads, *self.pids("child")) if alive(pid)]
-
-    @property
-    def jobs(self) -> list[str]:
-        """What jobs told, without the devices they got."""
-        return [" ".join(line.split()[:2]) for line in self.lines("jobs")]
-
-    def keeper(self) -> int:
-        return int(json.loads((lease_folder() / "0/state.json").read_text())["keeper"]["pid"])
-
-    # What to do.
-
-    def request(self, model: str = "m", *flags: str, load_timeout_s: float = 30) -> EngineRequest:
-        engine = [sys.executable, str(HERE / "fake_engine.py")]
-        return EngineRequest(
-            model_name=model,
-            identity=model,
-            command=lambda path: [*engine, str(path), str(self.folder / "events"), *flags],
-            environment={},
-            log=self.folder / "engine.log",
-            load_timeout_s=load_timeout_s,
-        )
-
-    def use(self, model: str = "m", *flags: str, load_timeout_s: float = 30) -> int:
-        """Lease an engine for a moment; its process."""
-        with lease_engine(self.request(model, *flags, load_timeout_s=load_timeout_s)) as engine:
-            assert ping(engine.socket)
-            return self.loads[-1]
-
-    def start_run(self) -> subprocess.Popen[str]:
-        script = self.folder / "snakemake"
-        script.write_text(RUN)
-        run = subprocess.Popen(
-            [sys.executable, str(script)],
-            stdin=subprocess.PIPE,
-            text=True,
-        )
-        self.runs.append(run)
-        return run
-
-    def start_job(self, run: subprocess.Popen[str], name: str, model: str) -> None:
-        command = [sys.executable, str(HERE / "lease_job.py"), name, model, str(self.folder)]
-        assert run.stdin is not None
-        run.stdin.write("\t".join(command) + "\n")
-        run.stdin.flush()
-
-    def end_job(self, name: str) -> None:
-        (self.folder / f"{name}.go").touch()
-        wait_for(lambda: f"{name} done" in self.jobs, f"the end of job {name}")
-
-    def clean(self) -> None:
-        for run in self.runs:
-            for process in psutil.Process(run.pid).children() if run.poll() is None else []:
-                process.kill()
-            run.kill()
-            run.wait()
-            if run.stdin is not None:
-                run.stdin.close()
-        # All of them, not only children of this process: what a killed run leaves has none.
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if str(self.folder) in " ".join(process.cmdline()):
-                    process.kill()
-        for pid in self.engine_processes:
-            os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    # Not pytest's own folder: a Unix socket's path must be short.
-    folder = Path(tempfile.mkdtemp(prefix="llmv-", dir="/tmp"))
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setenv("PYTHONPATH", str(HERE.parents[1] / "workflow"))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # one device, also where there are GPUs
-    monkeypatch.delenv("LLM_VARIABILITY_DEVICES", raising=False)
-    made = Place(folder)
-    yield made
-    made.clean()
+    with made_place(monkeypatch) as made:
+        yield made
 
 
 # --------------------------------------------------------------------------- sharing and waiting
@@ -249,12 +119,7 @@ def test_a_job_killed_while_it_holds_the_lease_holds_nobody_up(place: Place) -> 
     run = place.start_run()
     place.start_job(run, "a", "m")
     wait_for(lambda: "a got" in place.jobs, "the job")
-    (job,) = [
-        process
-        for process in psutil.Process(run.pid).children()
-        if any("lease_job.py" in word for word in process.cmdline())
-    ]
-    job.kill()
+    place.kill_job(run, "a")
     place.start_job(run, "b", "other")
     wait_for(lambda: "b got" in place.jobs, "the other job")
     assert "a done" not in place.jobs
