@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import time
@@ -10,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from lease_place import Place, alive, made_place, wait_for
-from llm_variability.config import ConfigError
+from llm_variability.config import ConfigError, Encoder
 from llm_variability.devices.lease import lease_device, lease_engine
+from llm_variability.similarity.embedding import SentenceEncoder
 
 
 @pytest.fixture
@@ -95,6 +97,22 @@ def test_two_encoders_run_side_by_side_and_a_third_waits(place: Place) -> None:
     place.end_job("e2")
     place.wait_got("e3")
     assert place.devices("e3") == place.devices("e2") != place.devices("e1")
+
+
+def test_an_encoder_on_a_gpu_sees_the_device_it_leased_and_no_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_VARIABILITY_DEVICE", "")  # so that it is put back
+    place.use("m")
+    with SentenceEncoder("/nowhere", Encoder(path="/nowhere", device="cuda")).claim_device():
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+        assert loaded(place) == ["0"]
+
+
+def test_an_encoder_on_the_cpu_leases_nothing(place: Place) -> None:
+    with SentenceEncoder("/nowhere", Encoder(path="/nowhere", device="cpu")).claim_device():
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+        assert not list(place.lease.iterdir())
 
 
 # --------------------------------------------------------------------------------- making room
