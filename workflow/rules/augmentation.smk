@@ -70,6 +70,7 @@ rule paraphrase_requests:
     wildcard_constraints:
         study=match_names(PARAPHRASED),
     priority: BEFORE_DRAWS
+    localrule: True
     conda:
         ENVIRONMENT
     resources:
@@ -142,6 +143,7 @@ rule score_paraphrases:
     threads: ENCODER_THREADS
     resources:
         engine=1,
+        gpu=int(ON_GPU),
     params:
         paraphrase=lambda wildcards: PARAPHRASING[wildcards.study].to_json(SCORE_FIELDS),
         encoder=settings.encoders[PRIMARY_ENCODER].to_json(),

@@ -83,6 +83,7 @@ rule embed_programs:
     threads: ENCODER_THREADS
     resources:
         engine=1,
+        gpu=int(ON_GPU),
     params:
         settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(),
         version=EMBED_VERSION,

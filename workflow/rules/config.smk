@@ -6,6 +6,7 @@ OUTPUTS:         {RESULTS}/config.yaml
 """
 
 from llm_variability.config import CELL_PATTERN, SETTING_PATTERN, match_names
+from llm_variability.draws.engine import engine_version
 
 # Studies of labels and names go through the same rules; those of code and of personas have rules of
 # their own between the draws and the report.
@@ -13,6 +14,7 @@ GROUP_STUDIES = settings.studies_of("labels", "names")
 CODE_STUDIES = settings.studies_of("code")
 PERSONA_STUDIES = settings.studies_of("personas")
 PARAPHRASED = [study for study in CODE_STUDIES if settings.studies[study].paraphrase]
+ON_GPU = settings.environment == "gpu" or (engine_version() or "").startswith("vllm ")
 CELLS = settings.grid.cells()
 
 

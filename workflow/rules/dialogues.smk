@@ -62,6 +62,7 @@ rule dialogue_invitations:
     wildcard_constraints:
         study=match_names(DIALOGUE_STUDIES),
     priority: BEFORE_DRAWS
+    localrule: True
     conda:
         ENVIRONMENT
     params:

@@ -20,6 +20,11 @@ from llm_variability.draws import (
 )
 
 MODEL_SETTINGS = {model: how.to_json() for model, how in settings.models.items()}
+# What a cluster is asked for; on one machine the lease hands out what there is.
+GPUS = {
+    model: how.tensor_parallel if ON_GPU and how.endpoint is None else 0
+    for model, how in settings.models.items()
+}
 MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
 # Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so
 # settings of equal top-p are drawn together.
@@ -73,6 +78,7 @@ for NAME, (STUDIES, NAMES) in DRAWN_BY.items():
             ENVIRONMENT
         resources:
             engine=1,
+            gpu=lambda wildcards: GPUS[wildcards.model],
         params:
             settings=lambda wildcards: MODEL_SETTINGS[wildcards.model],
             augmentations=["--augmentations", *NAMES] if NAMES else [],

@@ -31,6 +31,7 @@ rule embed:
     threads: ENCODER_THREADS
     resources:
         engine=1,
+        gpu=int(ON_GPU),
     params:
         settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(),
         version=EMBED_VERSION,

@@ -39,6 +39,7 @@ rule stimuli:
     wildcard_constraints:
         study=match_names(GROUP_STUDIES),
     priority: BEFORE_DRAWS
+    localrule: True
     conda:
         ENVIRONMENT
     resources:
@@ -79,6 +80,7 @@ rule code_stimuli:
     wildcard_constraints:
         study=match_names(CODE_STUDIES),
     priority: BEFORE_DRAWS
+    localrule: True
     conda:
         ENVIRONMENT
     params:
@@ -117,6 +119,7 @@ rule persona_stimuli:
     wildcard_constraints:
         study=match_names(PERSONA_STUDIES),
     priority: BEFORE_DRAWS
+    localrule: True
     conda:
         ENVIRONMENT
     params:

@@ -59,6 +59,7 @@ rule embed_lee2024:
     threads: ENCODER_THREADS
     resources:
         engine=1,
+        gpu=int(ON_GPU),
     params:
         encoder=VALIDATED_ENCODER,
         settings=settings.encoders[VALIDATED_ENCODER].to_json(),
