@@ -13,7 +13,7 @@ from pathlib import Path
 from llm_variability.config import ConfigError
 from llm_variability.status.layout import make_printable
 from llm_variability.status.page import write_page
-from llm_variability.status.survey import Surveyor
+from llm_variability.status.survey import Survey, Surveyor
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 _LEAST_WIDTH = 60
@@ -61,11 +61,16 @@ def _crop(lines: list[str], height: int) -> list[str]:
     return [*lines[: height - 2], f"({len(lines) - height + 2} more lines do not fit the screen)"]
 
 
+def write_json(survey: Survey) -> str:
+    """Write a survey as one JSON object in ASCII, without a character that a terminal obeys."""
+    return json.dumps(survey.to_json()).replace("\x7f", "\\u007f")
+
+
 def show(surveyor: Surveyor, arguments: argparse.Namespace) -> None:
     """Write one survey to standard output."""
     survey = surveyor.survey(time.time())
     if arguments.json:
-        print(json.dumps(survey.to_json()), flush=True)
+        print(write_json(survey), flush=True)
         return
     size = shutil.get_terminal_size((100, 40))
     lines = write_page(survey, max(size.columns, _LEAST_WIDTH), arguments.all)

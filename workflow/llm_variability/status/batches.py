@@ -209,7 +209,9 @@ def find_journal(batch: Batch, identity: Mapping[str, Any] | None) -> Path | Non
         path = journal_path(batch.folder, batch.setting, identity)
         return path if path.exists() else None
     found = []
-    for path in (batch.folder / "journals").glob(f"{batch.setting}.*.jsonl"):
+    # A setting's name may begin another's (T0, T0.5-P0.8), so the fingerprint's digits are told.
+    pattern = f"{batch.setting}.{16 * '[0-9a-f]'}.jsonl"
+    for path in (batch.folder / "journals").glob(pattern):
         try:
             found.append((path.stat().st_mtime, path))
         except OSError:

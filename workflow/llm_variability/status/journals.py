@@ -9,21 +9,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
-# Journals are ASCII JSON, in which a quotation mark inside a text stands behind a backslash, so none
-# of these can be found in an answer.
-_DRAW = re.compile(rb'\{"draw": \{"prompt_id": "([^"\\]*)", "replicate": ([0-9]+), ')
-_TOKENS = b'"completion_tokens": '
-_NUMBER = re.compile(rb"[0-9]+")
-_ERROR = b', "error": "'
-_CUT = b'"finish_reason": "length"'
-_SOME = re.compile(rb'"raw": "(?!(?: |\\[nrtfv])*")')
+# How an answered draw begins and ends. Journals are ASCII JSON, in which a quotation mark inside a
+# text stands behind a backslash, so the end cannot be found in an answer.
+_BEGIN = re.compile(
+    rb'\{"draw": \{"prompt_id": "([^"\\]*)", "replicate": ([0-9]+), "seed": -?[0-9]+,'
+    rb' "raw": "(?!(?: |\\[nrtf])*")'
+)
+_FINISH = b', "finish_reason": "'
+_END = re.compile(
+    rb', "finish_reason": "([a-z_]+)"(?:, "prompt_tokens": [0-9]+)?'
+    rb'(?:, "completion_tokens": ([0-9]+))?\}\}'
+)
 
 Key = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What a draw came to. tokens: of its answer. flaw: `failed`, `empty`, `cut` or none."""
 
     tokens: int
@@ -54,24 +57,17 @@ class Scan:
 
 
 def _see_draw(line: bytes) -> tuple[Key, Seen] | None:
-    head = _DRAW.match(line)
-    if head is None:
+    """Read a draw; None if the line is none, or damaged."""
+    begin = _BEGIN.match(line)
+    end = _END.fullmatch(line, max(line.rfind(_FINISH), 0)) if begin else None
+    if begin is None or end is None:
         return _see_any_draw(line)
-    at = line.rfind(_TOKENS)
-    number = _NUMBER.match(line, at + len(_TOKENS)) if at >= 0 else None
-    flaw = None
-    if line.rfind(_ERROR) >= 0:
-        flaw = "failed"
-    elif not _SOME.search(line):
-        flaw = "empty"
-    elif _CUT in line:
-        flaw = "cut"
-    seen = Seen(int(number[0]) if number else 0, flaw)
-    return (head[1].decode(), int(head[2])), seen
+    seen = Seen(int(end[2] or 0), "cut" if end[1] == b"length" else None)
+    return (begin[1].decode(), int(begin[2])), seen
 
 
 def _see_any_draw(line: bytes) -> tuple[Key, Seen] | None:
-    """Read a draw that is written in another way than today's; None if it cannot be read."""
+    """Read a draw that has an error or no answer, or is written in another way than today's."""
     try:
         draw = json.loads(line)["draw"]
         key = str(draw["prompt_id"]), int(draw["replicate"])
