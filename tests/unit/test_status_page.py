@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_variability.config import Budget
+from llm_variability.config import Budget, ConfigError
 from llm_variability.draws.budget import Ledger, Usage
 from llm_variability.status.__main__ import main, write_json
 from llm_variability.status.layout import (
@@ -67,6 +67,15 @@ def test_each_model_has_its_counts_under_the_study(made: MadeResults) -> None:
     assert words_of(lines, "second")[1:5] == ["0", "16", "0%", "0"]
 
 
+def test_a_wide_terminal_shows_the_settings_done(made: MadeResults) -> None:
+    cell = made.cell("labels", "first", "T0.5-P0.8")
+    made.write_journal("draws/labels/first", cell, make_draws(PROMPTS, 3))
+    lines = page_of(made, width=100)
+    assert words_of(lines, "draws")[1] == "settings"
+    assert words_of(lines, "labels")[1] == "1/6"
+    assert words_of(lines, "first")[1] == "1/3"
+
+
 def test_stages_are_told_by_their_files(made: MadeResults) -> None:
     for name in ("embeddings/labels/first/minilm", "similarity/labels/first/minilm"):
         path = made.folder / f"{name}.parquet"
@@ -104,6 +113,36 @@ def test_prompts_that_are_not_made_are_told(made: MadeResults) -> None:
     lines = page_of(made)
     assert "labels: its prompts are not made yet" in lines
     assert words_of(lines, "first")[1:4] == ["0", "?", "?"]
+
+
+def test_prompts_that_wait_for_what_a_model_writes_say_so(made: MadeResults) -> None:
+    study = {
+        "kind": "code",
+        "stimuli": "resources/tasks",
+        "tasks": {"humaneval": None},
+        "paraphrase": {"model": "first", "temperatures": [0.5], "max_new_tokens": 9},
+    }
+    made.configure(labels_config(studies={"code": study}))
+    made.write_prompts("paraphrases/code/requests.parquet", PROMPTS, 2, 2)
+    cell = made.cell("code", "first", "T0.5-P1.0", max_new_tokens=9)
+    folder = "paraphrases/code/first"
+    made.write_journal(folder, cell, make_draws(PROMPTS, 1))
+    lines = page_of(made)
+    assert words_of(lines, "code: paraphrases")[2:5] == ["2", "4", "50%"]
+    assert "code: its prompts wait for the paraphrases" in lines
+    made.write_journal(folder, cell, make_draws(PROMPTS, 2))
+    lines = page_of(made)
+    assert not any("paraphrases" in line for line in lines)
+    assert "code: its prompts are not made yet" in lines
+
+
+def test_a_configuration_that_is_being_written_does_not_end_the_watch(made: MadeResults) -> None:
+    surveyor = Surveyor(made.folder)
+    before = surveyor.survey(0)
+    (made.folder / "config.yaml").unlink()
+    assert surveyor.survey(0).rows == before.rows
+    with pytest.raises(ConfigError):
+        Surveyor(made.folder).survey(0)
 
 
 NASTY = "\x1b]0;owned\x07\x1b[2J\r\x9b31mred\u202ereversed\x7f\x00"

@@ -157,6 +157,16 @@ def test_the_rate_is_of_the_last_session_up_to_the_last_draw(made: MadeResults) 
     assert row_of(made, now=written + 61).seconds_left is None
 
 
+def test_between_two_settings_the_rate_is_that_of_the_one_just_drawn(made: MadeResults) -> None:
+    began = datetime(2026, 1, 15, 10, 0, 0, tzinfo=UTC).timestamp()
+    cell = made.cell("labels", "first", "T0")
+    path = made.write_journal("draws/labels/first", cell, make_draws(PROMPTS, 2, tokens=50))
+    os.utime(path, (began + 8, began + 8))
+    assert row_of(made, now=began + 9).tokens_per_s == pytest.approx(200 / 8)
+    assert row_of(made, "second", now=began + 9).tokens_per_s is None
+    assert row_of(made, now=began + 69).tokens_per_s is None
+
+
 def test_a_study_of_code_has_one_journal_and_a_table_an_augmentation(tmp_path: Path) -> None:
     made = MadeResults(tmp_path / "results")
     study = {

@@ -25,6 +25,9 @@ MANY_ROWS = 20
 
 MOST_FAILURES = 10
 
+WIDE = 100
+"""In this many columns there is room for the settings done."""
+
 _HEADINGS = ("done", "wanted", "%", "tokens", "tok/s", "left", "failed", "empty", "cut")
 
 
@@ -105,13 +108,14 @@ def _tell_run(survey: Survey) -> str:
 # ------------------------------------------------------------------------------ draws
 
 
-def _write_cells(name: str, row: Row) -> list[str]:
+def _write_cells(name: str, row: Row, is_wide: bool) -> list[str]:
     wanted = "?" if row.wanted is None else f"{row.wanted}{'+' if row.waiting else ''}"
     left = "?"
     if row.seconds_left is not None:
         left = tell_duration(row.seconds_left) if row.seconds_left else "-"
     return [
         name + (" *" if row.uncertain else ""),
+        *([f"{row.batches_done}/{row.batches}"] if is_wide else []),
         str(row.tally.done),
         wanted,
         "?" if row.wanted is None else tell_percent(row.tally.done, row.wanted),
@@ -123,8 +127,9 @@ def _write_cells(name: str, row: Row) -> list[str]:
 
 
 def _write_table(heading: str, rows: Sequence[tuple[str, Row]], width: int) -> list[str]:
-    cells = [_write_cells(name, row) for name, row in rows]
-    return lay_out([[heading, *_HEADINGS], *cells], width)
+    is_wide = width >= WIDE
+    cells = [_write_cells(name, row, is_wide) for name, row in rows]
+    return lay_out([[heading, *(["settings"] if is_wide else []), *_HEADINGS], *cells], width)
 
 
 def _write_steps(survey: Survey, width: int) -> list[str]:
@@ -179,12 +184,21 @@ def _name_rows(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[tuple[str,
                 yield (f"  {row.model}" if len(of_study) > 1 else f"{study} {row.model}"), row
 
 
+def _tell_waiting(survey: Survey, study: str) -> str:
+    """Say what the prompts of a study wait for, which are not there yet."""
+    for step in ("paraphrases", "rewritings"):
+        rows = [row for row in survey.of_steps() if row.study == study]
+        if any(row.step.startswith(step) and not row.is_complete for row in rows):
+            return f"its prompts wait for the {step}"
+    return "its prompts are not made yet"
+
+
 def _write_draws(survey: Survey, width: int, is_whole: bool) -> list[str]:
     shown, folded = _fold(survey.of_draws(), is_whole)
     lines = _write_table("draws", list(_name_rows(survey.of_draws(), shown)), width)
     lines += folded
-    waiting = dict.fromkeys(row.study for row in survey.of_draws() if row.wanted is None)
-    lines += [f"{study}: its prompts are not made yet" for study in waiting]
+    for study in dict.fromkeys(row.study for row in survey.of_draws() if row.wanted is None):
+        lines.append(f"{study}: {_tell_waiting(survey, study)}")
     if any(row.uncertain for row in survey.rows):
         lines += _wrap(
             [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,8 @@ class Row:
 
     batches, batches_done: settings, and those of which every draw is made. wanted: draws; None if
     no prompt is there yet; counts what is known while `waiting` batches have no prompts. tally: of
-    the draws made. tokens_per_s: of the batches being drawn; None if there is none. seconds_left:
+    the draws made. tokens_per_s: of the batches being drawn, or of the one drawn within the last
+    minute, before the next begins; None if there is none. seconds_left:
     at that rate; None if nobody knows. last_draw: in seconds of the epoch. uncertain: the journals
     may be of another configuration (the weights cannot be read here).
     """
@@ -62,7 +63,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Made:
-    """What is made of one batch. wanted: None without prompts."""
+    """What is made of one batch.
+
+    wanted: None without prompts. is_written: whether its tables are there.
+    """
 
     wanted: int | None
     tally: Tally
@@ -70,6 +74,7 @@ class Made:
     last_draw: float | None = None
     uncertain: bool = False
     is_written: bool = False
+    journal: Path | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -160,7 +165,17 @@ class ProgressReader:
         rows: dict[tuple[str, str, str], list[Made]] = {}
         for batch in list_batches(settings, self.results):
             rows.setdefault(batch.row, []).append(self._count(batch, identities.of(batch), now))
-        return [sum_row(key, made) for key, made in rows.items()]
+        return [sum_row(key, self._with_rate(made, now)) for key, made in rows.items()]
+
+    def _with_rate(self, made: list[Made], now: float) -> list[Made]:
+        """Give an unfinished row that is between two batches the rate of the one just drawn."""
+        if all(each.is_complete for each in made) or any(each.tokens_per_s for each in made):
+            return made
+        last = max(made, key=lambda each: each.last_draw or 0)
+        if last.journal is None:
+            return made
+        rate = _rate_now(self._journals.read(last.journal), now)
+        return [replace(each, tokens_per_s=rate) if each is last else each for each in made]
 
     def _count(self, batch: Batch, identity: Mapping[str, Any] | None, now: float) -> Made:
         wanted = self._wanted(batch)
@@ -177,7 +192,8 @@ class ProgressReader:
             scan = self._journals.read(journal)
             tally = max(tally, tally_scan(scan, wanted), key=lambda each: each.done)
             rate = _rate_now(scan, now) if tally.done < total else None
-        return Made(total, tally, rate, last, uncertain, len(stamps) == len(batch.tables))
+        is_written = len(stamps) == len(batch.tables)
+        return Made(total, tally, rate, last, uncertain, is_written, journal)
 
     def _wanted(self, batch: Batch) -> Wanted | None:
         """Give how many draws of each prompt a batch wants; None while there are no prompts."""

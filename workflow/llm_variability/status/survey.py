@@ -78,11 +78,12 @@ class Surveyor:
     def __init__(self, results: Path, directory: Path | None = None) -> None:
         self.results, self.directory = results, directory
         self._progress = ProgressReader(results)
+        self._settings: Settings | None = None
         self._log: tuple[tuple[Path, int, int], RunLog] | None = None
 
     def survey(self, now: float) -> Survey:
-        """Read everything. Raises ConfigError as `read_settings`."""
-        settings = read_settings(self.results)
+        """Read everything. Raises ConfigError as `read_settings`, the first time."""
+        settings = self._read_settings()
         return Survey(
             str(self.results),
             now,
@@ -93,6 +94,15 @@ class Surveyor:
             tuple(read_engines(settings, self.results)),
             tuple(read_spending(settings, self.results)),
         )
+
+    def _read_settings(self) -> Settings:
+        """Read the settings; those of last time while a run that begins writes them anew."""
+        try:
+            self._settings = read_settings(self.results)
+        except ConfigError:
+            if self._settings is None:
+                raise
+        return self._settings
 
     def _read_log(self, settings: Settings) -> RunLog | None:
         path = find_log(self.results, settings.results, self.directory)
