@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from snakemake.logging import DefaultFormatter
 
 from llm_variability.status.engines import read_engine
 from llm_variability.status.failures import find_log, read_last_line, read_log
@@ -139,21 +141,33 @@ FINISHED = (
     "[Mon Nov 30 07:02:10 2026]\nFinished jobid: 8 (Rule: generate)\n7 of 9 steps (78%) done\n"
 )
 END = "Complete log(s): /x/.snakemake/log/2026-11-30T070000.000001.snakemake.log\n"
-GROUP = """\
-[Tue Dec  1 00:31:16 2026]
-    message: SLURM-job '17' failed, SLURM status is: 'CANCELLED'. Detailed failure reason \
-unavailable (status command is not 'sacct').
-    log: /x/.snakemake/slurm_logs/group_1/17.log (check log file(s) for error details)
-    jobs:
-        rule generate:
-            jobid: 8
-            output: results/draws/labels/first/T0.parquet
-            log: results/logs/draws/labels/first/T0.log (check log file(s) for error details)
-        rule generate:
-            jobid: 9
-            output: results/draws/labels/first/T1.0-P1.0.parquet
-            log: results/logs/draws/labels/first/T1.0-P1.0.log (check log file(s) for error details)
-"""
+SLURM_LOG = ".snakemake/slurm_logs/group_abc/17.log"
+
+
+def describe_job(number: int, setting: str, message: str | None = None) -> dict[str, Any]:
+    """What Snakemake hands to its formatter of a job that failed."""
+    return {
+        "msg": "Error in rule generate",
+        "rule_name": "generate",
+        "rule_msg": message,
+        "jobid": number,
+        "input": [],
+        "output": [f"results/draws/labels/first/{setting}.parquet"],
+        "log": [f"results/logs/draws/labels/first/{setting}.log"],
+        "conda_env": None,
+        "shellcmd": "python",
+        "aux": {"external_jobid": "17"},
+        "indent": False,
+    }
+
+
+def write_group_error() -> str:
+    """Write the failure of a group of two jobs as Snakemake itself does."""
+    formatter = DefaultFormatter()
+    jobs = [describe_job(8, "T0"), describe_job(9, "T1.0-P1.0")]
+    group = {"msg": "Error in group abc", "aux_logs": [SLURM_LOG], "job_error_info": jobs}
+    members = [formatter.format_job_error({**job, "indent": True}) for job in jobs]
+    return "\n".join([formatter.format_group_error(group), *members, ""])
 
 
 @pytest.fixture
@@ -201,12 +215,20 @@ def test_a_run_that_did_all_its_jobs_is_done(work: Path) -> None:
     assert (log.outcome, log.failures) == ("done", ())
 
 
-def test_a_job_of_a_cluster_that_failed_is_one_failure(work: Path) -> None:
-    log = read_log(write_log(work, BEGIN + GROUP))
-    (failure,) = log.failures
-    assert (failure.rule, failure.jobs) == ("generate", 2)
-    assert failure.message is not None
-    assert failure.message.startswith("SLURM-job '17' failed, SLURM status is: 'CANCELLED'.")
+def test_a_job_of_a_cluster_that_failed_has_the_cluster_s_word(work: Path) -> None:
+    message = "SLURM-job '17' failed, SLURM status is: 'TIMEOUT'."
+    text = DefaultFormatter().format_job_error(describe_job(8, "T0", message))
+    (failure,) = read_log(write_log(work, f"{BEGIN}{text}\n")).failures
+    assert (failure.message, failure.told) == (message, "07:01:09 it went wrong")
+
+
+def test_a_group_that_failed_is_one_failure(work: Path) -> None:
+    cancelled = "slurmstepd: error: *** JOB 17 ON n1 CANCELLED AT 2026-12-01T00:31:16 ***"
+    log = work / SLURM_LOG
+    log.parent.mkdir(parents=True)
+    log.write_text(f"Building DAG of jobs...\n{cancelled}\nShutting down\n")
+    (failure,) = read_log(write_log(work, BEGIN + write_group_error())).failures
+    assert (failure.rule, failure.jobs, failure.message) == ("generate", 2, cancelled)
     # Of its jobs' logs, the one written last says most.
     assert failure.log == "results/logs/draws/labels/first/T0.log"
     assert failure.told == "07:01:09 it went wrong"
@@ -214,8 +236,8 @@ def test_a_job_of_a_cluster_that_failed_is_one_failure(work: Path) -> None:
 
 def test_a_group_all_of_whose_jobs_were_done_later_has_not_failed(work: Path) -> None:
     ninth = "Finished jobid: 9 (Rule: generate)\n"
-    assert len(read_log(write_log(work, BEGIN + GROUP + FINISHED)).failures) == 1
-    assert read_log(write_log(work, BEGIN + GROUP + FINISHED + ninth)).failures == ()
+    assert len(read_log(write_log(work, BEGIN + write_group_error() + FINISHED)).failures) == 1
+    assert read_log(write_log(work, BEGIN + write_group_error() + FINISHED + ninth)).failures == ()
 
 
 def test_the_newest_log_that_names_the_results_is_found(

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Literal
 
 _HEAD = re.compile(r"(?:local)?(?:rule|checkpoint) (\S+):$")
-_ERROR = re.compile(r" {0,4}Error in rule (\S+):$")
+_ERROR = re.compile(r"Error in rule (\S+):$")
+_ERROR_OF_MEMBER = re.compile(r" {4}Error in rule \S+:$")
+_GROUP = "Error in group "
 _MEMBER = re.compile(r" {8}rule (\S+):$")
 _FIELD = re.compile(r" +(jobid|log|wildcards|message): (.*)$")
 _FINISHED = re.compile(r"Finished jobid: (\d+)\b")
 _STEPS = re.compile(r"(\d+) of (\d+) steps \(")
 _AGAIN = re.compile(r"Trying to restart job (\d+)\.")
 _NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d{6}(?:\.\d+)?)\.snakemake\.log")
+_SLURM = "slurmstepd: error: "
 _TAIL_BYTES = 8192
 
 Outcome = Literal["under way", "done", "failed"]
@@ -28,7 +31,8 @@ class Failure:
 
     A group that a cluster ran as one job is one failure. rule: of the job; of a group its rules.
     jobs: how many. wildcards: as Snakemake writes them. log: as the run names it. told: the last
-    line of the log. message: of the cluster. is_tried_again: whether the run tries it again.
+    line of the log. message: of the cluster, why it ended the
+    job. is_tried_again: whether the run tries it again.
     """
 
     rule: str
@@ -60,7 +64,10 @@ class RunLog:
 
 @dataclass
 class _Error:
-    """A block of the log that tells of an error. members: (job, rule, log)."""
+    """A block of the log that tells of an error.
+
+    message: of the cluster. log: of a group, that of the cluster. members: (job, rule, log).
+    """
 
     message: str | None = None
     log: str | None = None
@@ -131,15 +138,17 @@ def _read_lines(lines: Iterator[str]) -> _Parsed:
         if not line.startswith(" "):
             # Blocks are indented, so anything else ends one.
             error = job = None
-        if found := _ERROR.match(line):
+        if _ERROR_OF_MEMBER.match(line):
+            error = None  # told with its group already
+        elif found := _ERROR.match(line):
             error = _Error(members=[(-1, found[1], None)])
             parsed.errors.append(error)
         elif error is not None and (found := _MEMBER.match(line)):
             error.members.append((-1, found[1], None))
         elif found := _FIELD.match(line):
             key, value = found.groups()
-            if error is None and key == "message" and value != "None":
-                error = _Error(message=value)
+            if error is None and key == "message" and value.startswith(_GROUP):
+                error = _Error()
                 parsed.errors.append(error)
             elif error is not None:
                 _set_field(error, key, value)
@@ -179,8 +188,8 @@ def _set_field(error: _Error, key: str, value: str) -> None:
     error.members[-1] = job, rule, log
 
 
-def read_last_line(path: Path) -> str | None:
-    """Read the last line of a log that says something; None if there is none."""
+def read_last_line(path: Path, mark: str = "") -> str | None:
+    """Read the last line of a log that says something and has the mark; None without one."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -188,7 +197,7 @@ def read_last_line(path: Path) -> str | None:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return None
-    return next((line.strip() for line in reversed(lines) if line.strip()), None)
+    return next((line.strip() for line in reversed(lines) if line.strip() and mark in line), None)
 
 
 def _newest(logs: list[str], folder: Path) -> str | None:
@@ -207,13 +216,16 @@ def _describe(error: _Error, parsed: _Parsed, folder: Path) -> Failure:
     logs = [log.split(", ")[0] for _, _, log in error.members if log is not None]
     log = _newest(logs, folder) or error.log
     rules = list(dict.fromkeys(rule for _, rule, _ in error.members))
+    message = error.message
+    if error.log is not None:
+        message = read_last_line(folder / error.log, _SLURM)
     return Failure(
         rule=", ".join(rules),
         jobs=len(jobs),
         wildcards=parsed.wildcards.get(jobs[0], "") if len(jobs) == 1 else "",
         log=log,
         told=None if log is None else read_last_line(folder / log),
-        message=error.message,
+        message=message,
         is_tried_again=any(job in parsed.again for job in jobs),
     )
 
