@@ -13,6 +13,7 @@ OUTPUTS:         {RESULTS}/programs/{study}/{model}.parquet
 Studies are those of kinds code (CODE_STUDIES) and personas (PERSONA_STUDIES).
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.code import (
     COSINE_VERSION as CODE_COSINE_VERSION,
     EXTRACT_VERSION,
@@ -47,6 +48,7 @@ rule extract_programs:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input.draws),
         extraction=lambda wildcards: (
             settings.studies[wildcards.study].extraction or Extraction()
         ).to_json(),
@@ -57,7 +59,7 @@ rule extract_programs:
         python -m llm_variability.code \
             --log {log:q} \
             extract \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             --extraction {params.extraction:q} \
             --max-nodes {params.max_nodes:q} \
             --output {output.programs:q} \
@@ -199,13 +201,14 @@ rule features:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input.draws),
         version=FEATURES_VERSION,
     shell:
         """
         python -m llm_variability.code \
             --log {log:q} \
             features \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             --programs {input.programs:q} \
             --output {output:q}
         """

@@ -18,6 +18,7 @@ before any question, turn N after the answer to question N; where nobody asks, t
 on have no row and start no engine.
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.config_code import Extraction
 from llm_variability.devices import BEFORE_DRAWS
 from llm_variability.dialogues import (
@@ -223,6 +224,8 @@ rule dialogues:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input.draws),
+        continued=lambda wildcards, input: brace_paths(input.continued),
         exchanges=lambda wildcards: DIALOGUES[wildcards.study].exchanges,
         extraction=lambda wildcards: (
             settings.studies[wildcards.study].extraction or Extraction()
@@ -234,8 +237,8 @@ rule dialogues:
             --log {log:q} \
             tabulate \
             --stimuli {input.stimuli:q} \
-            --draws {input.draws:q} \
-            --continued {input.continued:q} \
+            --draws {params.draws} \
+            --continued {params.continued} \
             --exchanges {params.exchanges:q} \
             --extraction {params.extraction:q} \
             --output {output.dialogues:q} \

@@ -6,6 +6,7 @@ OUTPUTS:         {RESULTS}/diversity/{study}/{model}/lexical/{values,fits}.parqu
                  {RESULTS}/diversity/{study}/{model}/vendi/{encoder}/{values,fits}.parquet
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.diversity import VERSION as DIVERSITY_VERSION
 
 
@@ -22,12 +23,9 @@ rule lexical_diversity:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input.draws),
         cells=CELLS,
-        truncated=branch(
-            lookup(dpath="studies/{study}/include_truncated", within=config),
-            then="",
-            otherwise="--exclude-truncated",
-        ),
+        truncated=lambda wildcards: EXCLUSION[wildcards.study],
         version=DIVERSITY_VERSION,
     shell:
         """
@@ -36,7 +34,7 @@ rule lexical_diversity:
             lexical \
             --study {wildcards.study:q} \
             --model {wildcards.model:q} \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             --cells {params.cells:q} \
             {params.truncated} \
             --values {output.values:q} \
@@ -58,12 +56,9 @@ rule vendi_score:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input.draws),
         cells=CELLS,
-        truncated=branch(
-            lookup(dpath="studies/{study}/include_truncated", within=config),
-            then="",
-            otherwise="--exclude-truncated",
-        ),
+        truncated=lambda wildcards: EXCLUSION[wildcards.study],
         version=DIVERSITY_VERSION,
     shell:
         """
@@ -74,7 +69,7 @@ rule vendi_score:
             --embeddings {input.embeddings:q} \
             --study {wildcards.study:q} \
             --model {wildcards.model:q} \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             --cells {params.cells:q} \
             {params.truncated} \
             --values {output.values:q} \

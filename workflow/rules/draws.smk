@@ -11,6 +11,7 @@ The journals of the settings are no outputs: Snakemake never deletes them. Nor i
 {RESULTS}/spending/{model}.jsonl, which says what an endpoint has cost.
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.config import top_p_descending
 from llm_variability.devices import DRAWS_FIRST
 from llm_variability.draws import (
@@ -125,13 +126,14 @@ rule count_draws:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input),
         version=COUNTS_VERSION,
     shell:
         """
         python -m llm_variability.draws \
             --log {log:q} \
             count \
-            --draws {input:q} \
+            --draws {params.draws} \
             --output {output.counts:q} \
             --sessions {output.sessions:q}
         """

@@ -37,6 +37,7 @@ Globals of the Snakefile: settings (config.Settings), HOME (the workflow's folde
 results folder), ENVIRONMENT (the conda YAML of the environment).
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.report import VERSION as REPORT_VERSION
 from llm_variability.report.code.names import CODE_PREFIX, list_code_figures, list_code_heatmaps
 from llm_variability.report.code.schemas import CODE_SCHEMAS
@@ -662,6 +663,11 @@ rule report:
     conda:
         ENVIRONMENT
     params:
+        figures=lambda wildcards, input: brace_paths([*input.heatmaps, *input.cosines]),
+        study_figures=lambda wildcards, input: brace_paths([*input.of_models, *input.lengths]),
+        programs=lambda wildcards, input: brace_paths(input.programs),
+        features=lambda wildcards, input: brace_paths(input.features),
+        draws=lambda wildcards, input: brace_paths([*input.draws, *input.code_draws]),
         calibration="--calibration" if CALIBRATION.is_file() else "",
         version=REPORT_VERSION,
     shell:
@@ -669,20 +675,20 @@ rule report:
         " --log {log:q}"
         " page"
         " --tables {input.tables:q}"
-        " --figures {input.heatmaps:q} {input.cosines:q}"
-        " --study-figures {input.of_models:q} {input.lengths:q}"
+        " --figures {params.figures}"
+        " --study-figures {params.study_figures}"
         " --manifests {input.models:q} {input.encoders:q}"
         " --code-tables {input.code_tables:q}"
         " --code-figures {input.code_figures:q}"
-        " --programs {input.programs:q}"
+        " --programs {params.programs}"
         " --persona-tables {input.persona_tables:q}"
         " --persona-figures {input.persona_figures:q}"
         " --rewritings {input.rewritings:q}"
-        " --features {input.features:q}"
+        " --features {params.features}"
         " --style {input.style:q}"
         " --entities {input.entities:q}"
         " --entity-maps {input.maps:q}"
-        " --draws {input.draws:q} {input.code_draws:q}"
+        " --draws {params.draws}"
         " --stimuli {input.stimuli:q}"
         " --throughput {input.throughput:q}"
         " --config {input.config:q}"

@@ -6,6 +6,7 @@ REQUIRED INPUTS: {RESULTS}/draws/{study}/{model}/{cell}.parquet
 OUTPUTS:         {RESULTS}/sensitivity/{study}/{model}/{encoder}.parquet
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.sensitivity import VERSION as SENSITIVITY_VERSION
 
 
@@ -23,6 +24,7 @@ rule analyse_sensitivity:
     conda:
         ENVIRONMENT
     params:
+        draws=lambda wildcards, input: brace_paths(input.draws),
         permutations=settings.sensitivity.permutations,
         seed=settings.seed,
         cells=CELLS,
@@ -33,7 +35,7 @@ rule analyse_sensitivity:
             --study {wildcards.study:q} \
             --model {wildcards.model:q} \
             --measure {wildcards.encoder:q} \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             --embeddings {input.embeddings:q} \
             --similarity {input.similarity:q} \
             --permutations {params.permutations} \

@@ -8,9 +8,14 @@ OUTPUTS:         {RESULTS}/embeddings/{study}/{model}/{encoder}.parquet
 Vectors are kept for all studies and models, so that each text is encoded once an encoder.
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.similarity import COSINE_VERSION, EMBED_VERSION
 
 ENCODER_THREADS = 8  # or as many cores as there are; an encoder on a CPU uses one each
+EXCLUSION = {
+    name: "" if study.include_truncated else "--exclude-truncated"
+    for name, study in settings.studies.items()
+}
 
 
 # An encoder on a GPU takes the device from the engine, so it comes after all draws that can go on.
@@ -34,6 +39,7 @@ rule embed:
         gpu=int(ON_GPU),
     params:
         settings=lambda wildcards: settings.encoders[wildcards.encoder].to_json(),
+        draws=lambda wildcards, input: brace_paths(input.draws),
         version=EMBED_VERSION,
     shell:
         """
@@ -43,7 +49,7 @@ rule embed:
             --encoder {wildcards.encoder:q} \
             --settings {params.settings:q} \
             --manifest {input.manifest:q} \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             --output {output:q}
         """
 
@@ -61,11 +67,8 @@ rule cosine:
     conda:
         ENVIRONMENT
     params:
-        truncated=branch(
-            lookup(dpath="studies/{study}/include_truncated", within=config),
-            then="",
-            otherwise="--exclude-truncated",
-        ),
+        draws=lambda wildcards, input: brace_paths(input.draws),
+        truncated=lambda wildcards: EXCLUSION[wildcards.study],
         version=COSINE_VERSION,
     shell:
         """
@@ -73,7 +76,7 @@ rule cosine:
             --log {log:q} \
             cosine \
             --embeddings {input.embeddings:q} \
-            --draws {input.draws:q} \
+            --draws {params.draws} \
             {params.truncated} \
             --output {output:q}
         """
