@@ -32,7 +32,7 @@ class Hub:
         return [line.removeprefix(begin) for line in self.requests if line.startswith(begin)]
 
 
-def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
+def _handler(hubs: tuple[Hub, ...]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -47,6 +47,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             path = unquote(urlsplit(self.path).path)
+            hub = next((each for each in hubs if each.repository in path), hubs[0])
             hub.requests.append(f"{self.command} {path}")
             if path == f"/api/models/{hub.repository}/revision/{hub.commit}":
                 siblings = [{"rfilename": name} for name in hub.files]
@@ -84,10 +85,12 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def running(hub: Hub) -> Iterator[Hub]:
-    """Serve a hub for the body."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+def running(hub: Hub, *others: Hub) -> Iterator[Hub]:
+    """Serve a hub for the body; others: more repositories at the same address."""
+    hubs = hub, *others
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hubs))
+    for each in hubs:
+        each.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -1,21 +1,25 @@
-"""Fetch: models and encoders, brought here before anything runs.
+"""Fetch: models, encoders and WordNet, brought here before anything runs.
 
 REQUIRED INPUTS: none; weights come from the hub, a folder or an installed package
 OUTPUTS:         {RESULTS}/models/{model}.json      manifest, with the folder of the weights
                  {RESULTS}/encoders/{encoder}.json  the same for an encoder
+                 WordNet where a study needs it: see augmentation.smk
 
-Both are local rules: compute nodes need no internet.
+All are local rules: compute nodes need no internet. `snakemake fetch` brings all that the study
+takes from a network, but for what its endpoints answer.
 """
 
 from llm_variability.devices import ALL_ENGINES, BEFORE_DRAWS
 from llm_variability.fetch import VERSION as FETCH_VERSION
 from llm_variability.fetch.weights import WEIGHT_FIELDS
+from llm_variability.stimuli.code import needs_wordnet
 
 
 rule fetch:
     input:
         expand(f"{RESULTS}/models/{{model}}.json", model=settings.models),
         expand(f"{RESULTS}/encoders/{{encoder}}.json", encoder=settings.encoders),
+        f"{RESULTS}/wordnet.json" if any(map(needs_wordnet, settings.studies.values())) else [],
 
 
 rule fetch_model:
