@@ -149,8 +149,8 @@ def test_a_killed_run_and_a_killed_keeper_leave_no_engine(finished: Workspace) -
     run = finished.start(f"results/draws/labels/{MODEL}/{CELL}.parquet")
     wait_for(lambda: finished.journal_draws(CELL, MODEL), 240, "the first draw")
     assert len(engine_processes(finished)) >= 2
-    (state,) = finished.temporary.glob("llm-variability-*/state.json")
-    kill_hard(int(json.loads(state.read_text())["keeper"][0]))
+    (state,) = finished.temporary.glob("llm-variability-*/*/state.json")
+    kill_hard(int(json.loads(state.read_text())["keeper"]["pid"]))
     kill_hard(run.pid)
     run.wait()
     wait_for(lambda: not engine_processes(finished), 30, "every engine process to end")
