@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ import yaml
 
 HOME = Path(__file__).parents[2]
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(HOME / "Snakefile")]
-PROFILE = ["--workflow-profile", str(HOME / "profiles/default")]
 
 Job = tuple[str, str]
 
@@ -68,11 +68,26 @@ class FakeServer:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@contextmanager
+def serving(folder: Path) -> Iterator[FakeServer]:
+    """Run the made-up server for the body."""
+    (folder / "faults.json").write_text("{}")
+    script = Path(__file__).with_name("fake_server.py")
+    process = subprocess.Popen([sys.executable, str(script), str(folder)])
+    try:
+        wait_for(lambda: (folder / "port").exists(), 30, "the made-up server")
+        yield FakeServer(folder, int((folder / "port").read_text()))
+    finally:
+        process.kill()
+        process.wait()
+
+
 @dataclass(frozen=True)
 class Workspace:
     """A folder in which the workflow runs, with its configuration."""
 
     folder: Path
+    profile: Path = HOME / "profiles/default"
 
     def configure(self, config: dict[str, Any]) -> None:
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
@@ -81,7 +96,8 @@ class Workspace:
         config = str(self.folder / "config.yaml")
         return [
             *SNAKEMAKE,
-            *PROFILE,
+            "--workflow-profile",
+            str(self.profile),
             "--directory",
             str(self.folder),
             "--configfile",
