@@ -12,8 +12,8 @@ from llm_variability.braces import brace_paths
 
 
 def expand(words: str) -> list[str]:
-    """Let bash expand words, as it does for a job's command."""
-    command = f"printf '%s\\0' {words}" if words else ":"
+    """Let bash expand words and hand them to a program, as it does for a job's command."""
+    command = f"env printf '%s\\0' {words}" if words else ":"
     told = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
     return told.stdout.decode().split("\0")[:-1]
 
