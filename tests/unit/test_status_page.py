@@ -136,6 +136,46 @@ def test_prompts_that_wait_for_what_a_model_writes_say_so(made: MadeResults) -> 
     assert "code: its prompts are not made yet" in lines
 
 
+def write_failures(made: MadeResults, count: int) -> Path:
+    """Write Snakemake's log of a run in which jobs failed."""
+    log = made.folder.parent / ".snakemake/log/2026-11-30T070000.000001.snakemake.log"
+    log.parent.mkdir(parents=True)
+    blocks = [
+        f"Error in rule fit:\n    jobid: {number}\n    output: results/fits/{number}.parquet\n"
+        f"    log: results/logs/fits/{number}.log (check log file(s) for error details)\n"
+        for number in range(count)
+    ]
+    log.write_text("\n".join([*blocks, "Complete log(s): x", ""]))
+    return log
+
+
+def test_the_first_failures_are_told_and_the_others_counted(made: MadeResults) -> None:
+    log = write_failures(made, 14)
+    (made.folder / "logs/fits").mkdir(parents=True)
+    (made.folder / "logs/fits/0.log").write_text("word " * 100)
+    lines = page_of(made, width=60)
+    at = lines.index("failed jobs of the last run: 14")
+    assert lines[at + 1].startswith("  fit [results/logs/fits/0.log]: word word ")
+    assert lines[at + 3].endswith("word …")
+    assert lines[at + 4] == "  fit [results/logs/fits/1.log]: no word in a log"
+    assert lines[at + 12] == "  fit [results/logs/fits/9.log]: no word in a log"
+    assert lines[at + 13].startswith(f"  and 4 more, in {log}"[:40])
+    assert len(lines) == at + 14
+
+
+def test_a_log_that_was_closed_before_the_run_began_says_nothing_of_it(made: MadeResults) -> None:
+    log = write_failures(made, 2)
+    (made.folder / ".run.lock").write_text("run 123 on some-other-node")
+    survey = Surveyor(made.folder).survey(time.time())
+    assert survey.log is not None
+    assert (survey.log.outcome, len(survey.log.failures)) == ("failed", 2)
+    os.utime(log, (1000, 1000))
+    survey = Surveyor(made.folder).survey(time.time())
+    assert survey.log is not None
+    assert (survey.log.outcome, len(survey.log.failures)) == ("under way", 0)
+    assert "at work by the lock file" in " ".join(write_page(survey, 200))
+
+
 def test_a_configuration_that_is_being_written_does_not_end_the_watch(made: MadeResults) -> None:
     surveyor = Surveyor(made.folder)
     before = surveyor.survey(0)

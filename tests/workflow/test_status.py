@@ -176,13 +176,14 @@ def test_a_job_that_fails_is_told_with_its_reason(study: Workspace, server: Fake
     done = study.attempt("--cores", "2", "--retries", "0", *TARGETS)
     assert done.returncode != 0
     lines = tell(study)
-    (told,) = [line for line in lines if line.startswith("  generate ")]
-    assert told.startswith(f"  generate labels, first, {CELL}: ")
-    assert "it ended before all was done" in " ".join(" ".join(lines).split())
+    flat = " ".join(" ".join(lines).split())
+    log = f"results/logs/draws/labels/first/{CELL}.log"
+    assert f"failed jobs of the last run: 1 generate labels, first, {CELL} [{log}]: " in flat
+    assert "it ended before all was done" in flat
     survey = json.loads(Terminal(study.folder, "results", "--json").read())
     (failure,) = survey["log"]["failures"]
     assert "models.first.budget.tokens: " in failure["told"]
-    assert failure["log"] == f"results/logs/draws/labels/first/{CELL}.log"
+    assert failure["log"] == log
     (spent,) = survey["spending"]
     made = len(study.journal_draws(CELL))
     assert spent["requests"] == made == survey["rows"][0]["tally"]["done"] > 0

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-_HEAD = re.compile(r"(?:local)?(?:rule|checkpoint) (\S+):$")
 _ERROR = re.compile(r"Error in rule (\S+):$")
 _ERROR_OF_MEMBER = re.compile(r" {4}Error in rule \S+:$")
 _GROUP = "Error in group "
@@ -21,6 +20,7 @@ _AGAIN = re.compile(r"Trying to restart job (\d+)\.")
 _NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d{6}(?:\.\d+)?)\.snakemake\.log")
 _SLURM = "slurmstepd: error: "
 _TAIL_BYTES = 8192
+_SLACK_S = 2.0
 
 Outcome = Literal["under way", "done", "failed"]
 
@@ -31,8 +31,8 @@ class Failure:
 
     A group that a cluster ran as one job is one failure. rule: of the job; of a group its rules.
     jobs: how many. wildcards: as Snakemake writes them. log: as the run names it. told: the last
-    line of the log. message: of the cluster, why it ended the
-    job. is_tried_again: whether the run tries it again.
+    line of the log. message: of the cluster, why it ended the job. is_tried_again: whether the run
+    tries it again.
     """
 
     rule: str
@@ -50,11 +50,12 @@ class RunLog:
 
     began: seconds of the epoch, None if its name does not tell. steps, steps_done: None before the
     first is done. outcome: `under way` also of a run that was killed. recovered: jobs that failed
-    and succeeded later.
+    and succeeded later. written: when the log was written to last.
     """
 
     path: Path
     began: float | None
+    written: float
     steps: int | None
     steps_done: int | None
     outcome: Outcome
@@ -254,9 +255,17 @@ def read_log(path: Path) -> RunLog:
     return RunLog(
         path,
         began,
+        path.stat().st_mtime,
         None if parsed.steps is None else parsed.steps[1],
         None if parsed.steps is None else parsed.steps[0],
         outcome,
         tuple(failures),
         len(latest) - len(lasting),
     )
+
+
+def forget_older(log: RunLog, run_began: float) -> RunLog:
+    """Take nothing from a log that was closed before a run began, whose own names no file yet."""
+    if log.outcome == "under way" or log.written >= run_began - _SLACK_S:
+        return log
+    return replace(log, steps=None, steps_done=None, outcome="under way", failures=(), recovered=0)

@@ -43,7 +43,7 @@ def write_page(survey: Survey, width: int, is_whole: bool = False) -> list[str]:
         _write_stages(survey, width, is_whole),
         _wrap(_write_engines(survey), width),
         _wrap(_write_spending(survey), width),
-        list(_write_failures(survey)),
+        _write_failures(survey, width),
     )
     lines: list[str] = []
     for part in filter(None, parts):
@@ -51,13 +51,19 @@ def write_page(survey: Survey, width: int, is_whole: bool = False) -> list[str]:
     return [fit(make_printable(line), width) for line in lines]
 
 
-def _wrap(sentences: Iterable[str], width: int) -> list[str]:
-    """Break sentences into lines."""
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(make_printable(sentence), width, subsequent_indent="  ")
-    ]
+def _wrap(
+    sentences: Iterable[str], width: int, indent: str = "", most_lines: int | None = None
+) -> list[str]:
+    """Break sentences into lines, each sentence into no more than `most_lines`."""
+    wrapper = textwrap.TextWrapper(
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+        max_lines=most_lines,
+        placeholder=" …",
+    )
+    return [line for sentence in sentences for line in wrapper.wrap(make_printable(sentence))]
 
 
 # ------------------------------------------------------------------------------- head
@@ -268,26 +274,26 @@ def _write_spending(survey: Survey) -> Iterator[str]:
         yield told
 
 
-def _write_failures(survey: Survey) -> Iterator[str]:
-    if survey.log is None:
-        if survey.run is not None:
-            yield "failed jobs: not known, as no log of Snakemake was found (see --directory)"
-        return
-    failures, recovered = survey.log.failures, survey.log.recovered
-    again = f"{recovered} more failed at first and were done when tried again" if recovered else ""
-    if failures:
-        yield f"failed jobs of the last run: {len(failures)}{'; ' + again if again else ''}"
-        yield from map(_tell_failure, failures[:MOST_FAILURES])
-        if len(failures) > MOST_FAILURES:
-            yield f"  and {len(failures) - MOST_FAILURES} more, in {survey.log.path}"
-    else:
-        yield f"failed jobs of the last run: none{'; ' + again if again else ''}"
+def _write_failures(survey: Survey, width: int) -> list[str]:
+    log, heading = survey.log, "failed jobs of the last run"
+    if log is None:
+        told = f"{heading}: not known, as no log of Snakemake was found (see --directory)"
+        return _wrap([told], width) if survey.run is not None else []
+    told = f"{heading}: {len(log.failures) or 'none'}"
+    if log.recovered:
+        told += f"; {log.recovered} more failed at first and were done when tried again"
+    lines = _wrap([told], width)
+    lines += _wrap(map(_tell_failure, log.failures[:MOST_FAILURES]), width, "  ", most_lines=3)
+    if len(log.failures) > MOST_FAILURES:
+        lines.append(f"  and {len(log.failures) - MOST_FAILURES} more, in {log.path}")
+    return lines
 
 
 def _tell_failure(failure: Failure) -> str:
     what = failure.rule if failure.jobs == 1 else f"{failure.jobs} jobs in one ({failure.rule})"
     if failure.wildcards:
         what += f" {re.sub(r'[a-z_]+=', '', failure.wildcards)}"
+    where = f" [{failure.log}]" if failure.log is not None else ""
     again = " (is tried again)" if failure.is_tried_again else ""
-    told = "; ".join(part for part in (failure.message, failure.told) if part) or "no word in a log"
-    return f"  {what}{again}: {told} [{failure.log or 'no log'}]"
+    told = "; ".join(part for part in (failure.told, failure.message) if part) or "no word in a log"
+    return f"{what}{where}{again}: {told}"

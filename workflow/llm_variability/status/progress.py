@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,10 @@ from llm_variability.tables import TableError, read_metadata
 AT_WORK_S = 60.0
 """A journal written to within this many seconds is of a batch that is being drawn."""
 
+_GREEDY_SETTING = cell_name(GREEDY, None)
+
 Wanted = dict[str, int]
+"""Draws by prompt."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,9 @@ class Row:
     batches, batches_done: settings, and those of which every draw is made. wanted: draws; None if
     no prompt is there yet; counts what is known while `waiting` batches have no prompts. tally: of
     the draws made. tokens_per_s: of the batches being drawn, or of the one drawn within the last
-    minute, before the next begins; None if there is none. seconds_left:
-    at that rate; None if nobody knows. last_draw: in seconds of the epoch. uncertain: the journals
-    may be of another configuration (the weights cannot be read here).
+    minute, before the next begins; None if there is none. seconds_left: at that rate; None if
+    nobody knows. last_draw: in seconds of the epoch. uncertain: the journals may be of another
+    configuration (the weights cannot be read here).
     """
 
     step: str
@@ -97,47 +100,37 @@ def estimate_left(wanted: int, tally: Tally, tokens_per_s: float | None) -> floa
     return (wanted - tally.done) * (tally.tokens / tally.done) / tokens_per_s
 
 
-def sum_row(key: tuple[str, str, str], made: Sequence[Made]) -> Row:
-    """Sum the batches of a row."""
-    known = [each.wanted for each in made if each.wanted is not None]
-    tally = sum((each.tally for each in made), Tally())
-    rates = [each.tokens_per_s for each in made if each.tokens_per_s is not None]
-    rate = sum(rates) if rates else None
-    drawn = [each.last_draw for each in made if each.last_draw is not None]
-    waiting = len(made) - len(known)
-    left = estimate_left(sum(known), tally, rate) if not waiting else None
+def make_row(key: tuple[str, str, str], made: Made) -> Row:
+    """Make a row of one batch. key: step, study and model."""
     return Row(
         *key,
-        batches=len(made),
-        batches_done=sum(each.is_complete for each in made),
-        waiting=waiting,
-        wanted=sum(known) if known else None,
-        tally=tally,
-        tokens_per_s=rate,
-        seconds_left=left,
-        last_draw=max(drawn, default=None),
-        uncertain=any(each.uncertain for each in made),
+        batches=1,
+        batches_done=int(made.is_complete),
+        waiting=int(made.wanted is None),
+        wanted=made.wanted,
+        tally=made.tally,
+        tokens_per_s=made.tokens_per_s,
+        seconds_left=None,
+        last_draw=made.last_draw,
+        uncertain=made.uncertain,
     )
 
 
-def sum_rows(rows: Sequence[Row]) -> Row | None:
-    """Sum rows into one without a name; None if there are none.
+def sum_rows(rows: Sequence[Row], key: tuple[str, str, str] = ("", "", "")) -> Row | None:
+    """Sum rows into one; None if there are none. key: its step, study and model.
 
-    What is left is told at the rate of now, so it is too much where more can be drawn side by side,
-    and too little where models to come are slower.
+    What is left is told at the rate of now: too much where more will be drawn side by side, too
+    little where what is to come is slower.
     """
     if not rows:
         return None
     tally = sum((row.tally for row in rows), Tally())
     rates = [row.tokens_per_s for row in rows if row.tokens_per_s is not None]
     wanted = [row.wanted for row in rows if row.wanted is not None]
-    drawn = [row.last_draw for row in rows if row.last_draw is not None]
     rate = sum(rates) if rates else None
     waiting = sum(row.waiting for row in rows)
     return Row(
-        "",
-        "",
-        "",
+        *key,
         batches=sum(row.batches for row in rows),
         batches_done=sum(row.batches_done for row in rows),
         waiting=waiting,
@@ -145,9 +138,25 @@ def sum_rows(rows: Sequence[Row]) -> Row | None:
         tally=tally,
         tokens_per_s=rate,
         seconds_left=None if waiting else estimate_left(sum(wanted), tally, rate),
-        last_draw=max(drawn, default=None),
+        last_draw=max((row.last_draw for row in rows if row.last_draw is not None), default=None),
         uncertain=any(row.uncertain for row in rows),
     )
+
+
+class Stamp(NamedTuple):
+    """A file and what changes when it is written anew."""
+
+    path: Path
+    written_ns: int
+    bytes: int
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return Stamp(path, status.st_mtime_ns, status.st_size)
 
 
 class ProgressReader:
@@ -156,7 +165,7 @@ class ProgressReader:
     def __init__(self, results: Path) -> None:
         self.results = results
         self._journals = JournalReader()
-        self._prompts: dict[tuple[Path, int], pl.DataFrame | None] = {}
+        self._wanted: dict[tuple[Stamp, str, tuple[str, ...]], Wanted | None] = {}
         self._tallies: dict[tuple[Path, str], tuple[Any, Tally]] = {}
 
     def read(self, settings: Settings, now: float) -> list[Row]:
@@ -165,7 +174,11 @@ class ProgressReader:
         rows: dict[tuple[str, str, str], list[Made]] = {}
         for batch in list_batches(settings, self.results):
             rows.setdefault(batch.row, []).append(self._count(batch, identities.of(batch), now))
-        return [sum_row(key, self._with_rate(made, now)) for key, made in rows.items()]
+        summed = (
+            sum_rows([make_row(key, each) for each in self._with_rate(made, now)], key)
+            for key, made in rows.items()
+        )
+        return [row for row in summed if row is not None]
 
     def _with_rate(self, made: list[Made], now: float) -> list[Made]:
         """Give an unfinished row that is between two batches the rate of the one just drawn."""
@@ -178,7 +191,7 @@ class ProgressReader:
         return [replace(each, tokens_per_s=rate) if each is last else each for each in made]
 
     def _count(self, batch: Batch, identity: Mapping[str, Any] | None, now: float) -> Made:
-        wanted = self._wanted(batch)
+        wanted = self._find_wanted(batch)
         journal = find_journal(batch, identity)
         last = _written(journal)
         uncertain = identity is None and journal is not None
@@ -195,26 +208,16 @@ class ProgressReader:
         is_written = len(stamps) == len(batch.tables)
         return Made(total, tally, rate, last, uncertain, is_written, journal)
 
-    def _wanted(self, batch: Batch) -> Wanted | None:
+    def _find_wanted(self, batch: Batch) -> Wanted | None:
         """Give how many draws of each prompt a batch wants; None while there are no prompts."""
-        prompts = self._read_prompts(batch.prompts)
-        if prompts is None:
+        stamp = _stamp(batch.prompts)
+        if stamp is None:
             return None
-        if batch.augmentations and "augmentation" in prompts.columns:
-            prompts = prompts.filter(pl.col("augmentation").is_in(list(batch.augmentations)))
-        column = "greedy_replicates" if batch.setting == cell_name(GREEDY, None) else "replicates"
-        return dict(prompts.select("prompt_id", column).iter_rows())
-
-    def _read_prompts(self, path: Path) -> pl.DataFrame | None:
-        try:
-            key = path, path.stat().st_mtime_ns
-            if key not in self._prompts:
-                self._prompts[key] = _read_columns(
-                    path, ("prompt_id", "replicates", "greedy_replicates", "augmentation")
-                )
-        except OSError:
-            return None
-        return self._prompts[key]
+        column = "greedy_replicates" if batch.setting == _GREEDY_SETTING else "replicates"
+        key = stamp, column, batch.augmentations
+        if key not in self._wanted:
+            self._wanted[key] = _read_wanted(batch.prompts, column, batch.augmentations)
+        return self._wanted[key]
 
     def _count_tables(
         self,
@@ -234,22 +237,6 @@ class ProgressReader:
         return self._tallies[key][1]
 
 
-class Stamp(NamedTuple):
-    """A file and what changes when it is written anew."""
-
-    path: Path
-    written_ns: int
-    bytes: int
-
-
-def _stamp(path: Path) -> Stamp | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return Stamp(path, status.st_mtime_ns, status.st_size)
-
-
 def _rate_now(scan: Scan, now: float) -> float | None:
     return scan.tokens_per_s if now - scan.written <= AT_WORK_S else None
 
@@ -261,11 +248,16 @@ def _written(path: Path | None) -> float | None:
         return None
 
 
-def _read_columns(path: Path, names: Iterable[str]) -> pl.DataFrame | None:
-    """Read those columns that a table has; None if it is no whole table."""
+def _read_wanted(path: Path, column: str, augmentations: Sequence[str]) -> Wanted | None:
+    """Read how many draws of each prompt are wanted; None of what is no whole stimuli table.
+
+    augmentations: those whose prompts are drawn from; all if there is none.
+    """
     try:
-        held = pl.read_parquet_schema(path)
-        return pl.read_parquet(path, columns=[name for name in names if name in held], glob=False)
+        prompts = pl.scan_parquet(path, glob=False)
+        if augmentations:
+            prompts = prompts.filter(pl.col("augmentation").is_in(list(augmentations)))
+        return dict(prompts.select("prompt_id", column).collect().iter_rows())
     except (OSError, pl.exceptions.PolarsError):
         return None
 

@@ -9,7 +9,7 @@ from typing import Any
 from llm_variability.config import ConfigError, Settings, load_settings, shown
 from llm_variability.status.batches import DRAWS
 from llm_variability.status.engines import Engine, read_engines
-from llm_variability.status.failures import RunLog, find_log, read_log
+from llm_variability.status.failures import RunLog, find_log, forget_older, read_log
 from llm_variability.status.progress import ProgressReader, Row
 from llm_variability.status.runs import Run, find_run
 from llm_variability.status.spending import Spent, read_spending
@@ -84,11 +84,12 @@ class Surveyor:
     def survey(self, now: float) -> Survey:
         """Read everything. Raises ConfigError as `read_settings`, the first time."""
         settings = self._read_settings()
+        run, log = find_run(self.results), self._read_log(settings)
         return Survey(
             str(self.results),
             now,
-            find_run(self.results),
-            self._read_log(settings),
+            run,
+            forget_older(log, run.began) if run is not None and log is not None else log,
             tuple(self._progress.read(settings, now)),
             tuple(count_files(settings, self.results)),
             tuple(read_engines(settings, self.results)),
