@@ -26,6 +26,7 @@ from llm_variability.config import (
     shown,
 )
 from llm_variability.config_code import BANDS, Augmentation
+from llm_variability.devices.inventory import list_devices
 from llm_variability.fetch.weights import Kind, check_folder, find_in_package
 from llm_variability.fits.text_variance import MIN_TEXTS
 from llm_variability.linguistics.parsing import PACKAGE as PARSER
@@ -127,6 +128,7 @@ def check_settings(settings: Settings, file: Path, home: Path) -> None:
     file: the configuration, named in the message. home: the workflow's folder.
     Raises ConfigError with one line a problem.
     """
+    list_devices()  # raises ConfigError if a variable of the environment names none
     problems = [f"{shown(file)}: {problem}" for problem in _problems(settings, home)]
     if problems:
         raise ConfigError("\n".join(problems))

@@ -14,11 +14,14 @@ The journals of the settings are no outputs: Snakemake never deletes them. Nor i
 from llm_variability.braces import brace_paths
 from llm_variability.config import top_p_descending
 from llm_variability.devices import DRAWS_FIRST
+from llm_variability.devices.inventory import list_devices
+from llm_variability.devices.placing import rank_models
 from llm_variability.draws import (
     COUNTS_VERSION,
     THROUGHPUT_VERSION,
     VERSION as DRAWS_VERSION,
 )
+from llm_variability.draws.engine import runs_on_cpu
 
 MODEL_SETTINGS = {model: how.to_json() for model, how in settings.models.items()}
 # What a cluster is asked for; on one machine the lease hands out what there is.
@@ -26,7 +29,11 @@ GPUS = {
     model: how.tensor_parallel if ON_GPU and how.endpoint is None else 0
     for model, how in settings.models.items()
 }
-MODEL_RANK = {model: rank for rank, model in enumerate(settings.models)}
+# Models whose engines fit side by side on this machine's devices draw side by side.
+MODEL_RANK = rank_models(
+    {model: how.tensor_parallel for model, how in settings.models.items()},
+    len(list_devices(on_cpu=runs_on_cpu())),
+)
 # Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so
 # settings of equal top-p are drawn together.
 EVERY_SETTING = {cell for study in settings.studies for cell in settings.grid_of(study).cells()}
