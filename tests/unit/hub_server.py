@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass
 class Hub:
-    """One repository at one commit."""
+    """One repository at one commit, which is also its branch `main`."""
 
     repository: str
     commit: str
@@ -49,6 +49,8 @@ def _handler(hubs: tuple[Hub, ...]) -> type[BaseHTTPRequestHandler]:
             path = unquote(urlsplit(self.path).path)
             hub = next((each for each in hubs if each.repository in path), hubs[0])
             hub.requests.append(f"{self.command} {path}")
+            for branch in ("/revision/main", "/tree/main", "/resolve/main/"):
+                path = path.replace(branch, branch.replace("main", hub.commit))
             if path == f"/api/models/{hub.repository}/revision/{hub.commit}":
                 siblings = [{"rfilename": name} for name in hub.files]
                 about = {"id": hub.repository, "sha": hub.commit, "siblings": siblings}

@@ -264,7 +264,7 @@ FILES = {
 
 
 def run_fetch(
-    hub: Hub, home: Path, offline: bool = False, **settings: str
+    hub: Hub, home: Path, offline: bool = False, **settings: Any
 ) -> subprocess.CompletedProcess[str]:
     """Fetch in a process of its own, as the hub's client reads where the hub is on import.
 
@@ -381,3 +381,78 @@ def test_a_download_that_broke_off_goes_on_where_it_stopped(
     with running(Hub("owner/name", COMMIT, FILES)) as hub:
         assert run_fetch(hub, tmp_path).returncode == 0
     assert hub.downloads() == ["model.safetensors"]
+
+
+# ------------------------------------------------------------------- code from other repositories
+
+CODE = b"""
+from transformers import PretrainedConfig
+
+class OtherConfig(PretrainedConfig):
+    model_type = "other"
+    marker = "of the other repository"
+"""
+LOAD = """
+import sys
+from transformers import AutoConfig
+print(AutoConfig.from_pretrained(sys.argv[1], trust_remote_code=True).marker)
+"""
+
+
+@pytest.fixture
+def borrowing() -> Hub:
+    """A checkpoint whose configuration is a class of another repository."""
+    about = {"model_type": "other", "auto_map": {"AutoConfig": "owner/code--other.OtherConfig"}}
+    return Hub("owner/name", COMMIT, {"config.json": json.dumps(about).encode()})
+
+
+@pytest.fixture
+def lender() -> Hub:
+    return Hub("owner/code", "f" * 40, {"other.py": CODE, "model.safetensors": b"not needed"})
+
+
+def test_trusted_code_of_another_repository_is_brought_too_and_found_offline(
+    borrowing: Hub, lender: Hub, tmp_path: Path
+) -> None:
+    with running(borrowing, lender):
+        done = run_fetch(borrowing, tmp_path, trust_remote_code=True)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "m.json").read_text())
+    assert manifest["code"] == {"owner/code": "f" * 40}
+    assert set(lender.downloads()) == {"other.py"}
+    told = subprocess.run(
+        [sys.executable, "-c", LOAD, manifest["path"]],
+        env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert told.stdout.strip() == "of the other repository"
+
+
+def test_code_that_is_not_trusted_is_not_brought(
+    borrowing: Hub, lender: Hub, tmp_path: Path
+) -> None:
+    with running(borrowing, lender):
+        done = run_fetch(borrowing, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "code" not in json.loads((tmp_path / "m.json").read_text())
+    assert lender.requests == []
+
+
+@pytest.mark.parametrize(
+    ("auto_map", "named"),
+    [
+        (None, []),
+        ({"AutoModel": "modeling.Model"}, []),
+        ({"AutoModel": "a/b--modeling.Model", "AutoConfig": "a/b--config.Config"}, ["a/b"]),
+        ({"AutoTokenizer": ["a/b--slow.T", None], "AutoModel": "c/d--m.M"}, ["a/b", "c/d"]),
+    ],
+)
+def test_repositories_of_code_are_read_from_the_auto_map(
+    auto_map: Any, named: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"auto_map": auto_map}))
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "broken.json").write_text("{")
+    assert weights.list_code_repositories(tmp_path) == named

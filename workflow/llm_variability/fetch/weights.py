@@ -145,6 +145,42 @@ def fetch_hub(repository: str, revision: str) -> tuple[Path, str | None]:
     return folder, licence
 
 
+def list_code_repositories(folder: Path) -> list[str]:
+    """Name the other repositories whose code a checkpoint runs under `trust_remote_code`.
+
+    Transformers reads them from the `auto_map` of a checkpoint's JSON files, where they stand as
+    `owner/name--file.Class`; code without a repository lies beside the weights.
+    """
+    named = set()
+    for file in sorted(folder.glob("*.json")):
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            continue
+        classes = content.get("auto_map") if isinstance(content, dict) else None
+        for each in classes.values() if isinstance(classes, dict) else ():
+            # A tokenizer has two classes, slow and fast; one may be null.
+            for place in each if isinstance(each, list) else [each]:
+                if place and "--" in place:
+                    named.add(place.partition("--")[0])
+    return sorted(named)
+
+
+def fetch_code(repository: str) -> str:
+    """Download the Python files of a repository into the shared cache; give their commit.
+
+    The checkpoint names no commit, so it is the newest one now; later runs take what is in the
+    cache. Raises ConfigError if they can neither be fetched nor found there.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=["*.py"])).name
+    except (OSError, ValueError) as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise ConfigError(f"code of {repository} cannot be fetched: {told[0]}") from error
+
+
 def fetch_weights(
     kind: Kind, name: str, settings: Model | Encoder, converted: Path
 ) -> dict[str, Any]:
@@ -152,7 +188,8 @@ def fetch_weights(
 
     converted: folder to write to where the weights must be converted first.
     Returns the manifest: name, kind, source, origin (in words), path, identity (what a cached
-    result depends on: revision or checksum), checksum or revision, licence, chat template hash.
+    result depends on: revision or checksum), checksum or revision, licence, chat template hash; and
+    of trusted code from other repositories the commits (code).
     Raises ConfigError if the weights are not where the configuration says, or not of that kind.
     """
     source = settings.sources()[0]
@@ -197,6 +234,8 @@ def fetch_weights(
             convert_gguf(found, converted)
             folder = converted.resolve()
     check_folder(kind, folder)
+    if settings.trust_remote_code and (repositories := list_code_repositories(folder)):
+        manifest["code"] = {each: fetch_code(each) for each in repositories}
     template = folder / "chat_template.jinja"
     manifest |= {
         "path": str(folder),
