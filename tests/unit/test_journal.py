@@ -123,6 +123,14 @@ def test_a_second_writer_is_refused(path: Path) -> None:
         Journal(path, patience_s=0)
 
 
+def test_the_refusal_says_on_which_machine_the_writer_runs(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with Journal(path) as journal:
+        journal.begin_session({"host": "node-3"})
+        with pytest.raises(JournalBusy, match="another job on node-3 is writing it; wait for"):
+            Journal(path, patience_s=0)
+
+
 def test_a_journal_that_was_closed_can_be_written_by_another(three: Path) -> None:
     with Journal(three, patience_s=0) as journal:
         journal.append(draw(3))

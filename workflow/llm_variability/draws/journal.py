@@ -131,8 +131,16 @@ class Journal:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     self._file.close()
-                    raise JournalBusy(f"{self.path}: another job is writing it") from None
+                    raise JournalBusy(
+                        f"{self.path}: another job{self._writer()} is writing it; wait for its end,"
+                        " or end it"
+                    ) from None
                 time.sleep(0.2)
+
+    def _writer(self) -> str:
+        """Say on which machine the job runs that has the journal, by its last session."""
+        hosts = [each["host"] for each in read_journal(self.path).sessions if "host" in each]
+        return f" on {hosts[-1]}" if hosts else ""
 
     def _append(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record, ensure_ascii=True).encode() + b"\n")
