@@ -277,6 +277,7 @@ AWKWARD = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sa
         '"error": "no"',
         '\\", "error": "',
         " \n\t",
+        "\x1f\x85\u00a0\u3000",
         "",
     ]
 )

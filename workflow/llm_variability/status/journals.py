@@ -11,11 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-# How an answered draw begins and ends. Journals are ASCII JSON, in which a quotation mark inside a
-# text stands behind a backslash, so the end cannot be found in an answer.
+# How a draw begins and ends whose answer begins with a letter, digit or sign of ASCII, which is then
+# not empty; others are read whole. Journals are ASCII JSON, in which a quotation mark inside a text
+# stands behind a backslash, so the end cannot be found in an answer.
 _BEGIN = re.compile(
     rb'\{"draw": \{"prompt_id": "([^"\\]*)", "replicate": ([0-9]+), "seed": -?[0-9]+,'
-    rb' "raw": "(?!(?: |\\[nrtf])*")'
+    rb' "raw": "[!#-\[\]-~]'
 )
 _FINISH = b', "finish_reason": "'
 _END = re.compile(
