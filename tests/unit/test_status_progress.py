@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_variability.draws.journal import Draw, Journal, read_journal
@@ -307,6 +307,7 @@ def flaw_of(draw: Draw) -> str | None:
     return "cut" if draw.finish_reason == "length" else None
 
 
+@settings(deadline=None)
 @given(DRAW_LISTS)
 def test_a_scan_sees_what_reading_the_whole_journal_sees(
     tmp_path_factory: pytest.TempPathFactory, draws: list[Draw]
@@ -336,6 +337,7 @@ def test_no_more_is_done_than_wanted(
     assert tally.failed + tally.empty + tally.cut <= tally.done
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.tuples(st.sampled_from(["p1", "p2", "p3"]), st.integers(0, 5)), max_size=15),
     st.lists(st.tuples(st.sampled_from(["p1", "p2", "p3"]), st.integers(0, 5)), max_size=15),

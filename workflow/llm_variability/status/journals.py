@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-# How a draw begins and ends whose answer begins with a letter, digit or sign of ASCII, which is then
-# not empty; others are read whole. Journals are ASCII JSON, in which a quotation mark inside a text
+# How a draw begins and ends whose answer begins with a letter, digit or sign of ASCII: it is not
+# empty. Others are read whole. Journals are ASCII JSON, in which a quotation mark inside a text
 # stands behind a backslash, so the end cannot be found in an answer.
 _BEGIN = re.compile(
     rb'\{"draw": \{"prompt_id": "([^"\\]*)", "replicate": ([0-9]+), "seed": -?[0-9]+,'
