@@ -1,4 +1,4 @@
-"""python -m llm_variability.draws generate|count|summarise ...: draw at a setting; say what came of it."""
+"""python -m llm_variability.draws generate|count|summarise ...: draw, and say what came of it."""
 
 from __future__ import annotations
 
