@@ -159,7 +159,7 @@ def _money(record: Mapping[str, Any]) -> Decimal | None:
 
 
 @dataclass
-class _Account:
+class Account:
     """What the lines of a ledger come to: everything, with what is open at its worst.
 
     excess: most tokens used beyond a request's bound.
@@ -271,7 +271,7 @@ class Ledger:
         self._threads = threading.Lock()
         self._host = platform.node()
         self._process = ProcessId.of(psutil.Process())
-        self._account, self._read_to, self._inode = _Account(), 0, -1
+        self._account, self._read_to, self._inode = Account(), 0, -1
         try:
             with self._locked():
                 if self._read_to > _COMPACT_ABOVE_BYTES:
@@ -303,10 +303,10 @@ class Ledger:
         try:
             status = self.path.stat()
         except FileNotFoundError:
-            self._account, self._read_to, self._inode = _Account(), 0, -1
+            self._account, self._read_to, self._inode = Account(), 0, -1
             return
         if status.st_ino != self._inode or status.st_size < self._read_to:
-            self._account, self._read_to, self._inode = _Account(), 0, status.st_ino
+            self._account, self._read_to, self._inode = Account(), 0, status.st_ino
         if status.st_size == self._read_to:
             return
         with self.path.open("rb") as file:

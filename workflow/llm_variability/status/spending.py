@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_variability.config import Budget, Settings
-from llm_variability.draws.budget import _Account
+from llm_variability.draws.budget import Account
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Spent:
 
 def read_spent(model: str, ledger: bytes, budget: Budget | None) -> Spent:
     """Sum a ledger's whole lines. Raises ValueError for one that is damaged."""
-    account = _Account()
+    account = Account()
     for line in ledger[: ledger.rfind(b"\n") + 1].splitlines():
         try:
             account.apply(json.loads(line))
