@@ -7,6 +7,7 @@ OUTPUTS:         {RESULTS}/fits/{study}/{model}/{encoder}.parquet
                  {RESULTS}/adjusted/{study}.parquet
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.fits import ADJUST_VERSION
 from llm_variability.fits import VERSION as FITS_VERSION
 
@@ -66,6 +67,7 @@ rule adjust:
     conda:
         ENVIRONMENT
     params:
+        fits=lambda wildcards, input: brace_paths(input),
         family=settings.fits.family,
         version=ADJUST_VERSION,
     shell:
@@ -73,7 +75,7 @@ rule adjust:
         python -m llm_variability.fits \
             --log {log:q} \
             adjust \
-            --fits {input:q} \
+            --fits {params.fits} \
             --family {params.family:q} \
             --output {output:q}
         """

@@ -396,6 +396,9 @@ rule tables:
     conda:
         ENVIRONMENT
     params:
+        similarity=lambda wildcards, input: brace_paths(input.similarity),
+        counts=lambda wildcards, input: brace_paths(input.counts),
+        diversity=lambda wildcards, input: brace_paths(input.diversity),
         folder=subpath(output.fits, parent=True),
         version=REPORT_VERSION,
     shell:
@@ -403,10 +406,10 @@ rule tables:
         " --log {log:q}"
         " tables"
         " --adjusted {input.adjusted:q}"
-        " --similarity {input.similarity:q}"
-        " --counts {input.counts:q}"
+        " --similarity {params.similarity}"
+        " --counts {params.counts}"
         " --stimuli {input.stimuli:q}"
-        " --diversity {input.diversity:q}"
+        " --diversity {params.diversity}"
         " --outdir {params.folder:q}"
 
 
@@ -665,6 +668,7 @@ rule report:
     params:
         figures=lambda wildcards, input: brace_paths([*input.heatmaps, *input.cosines]),
         study_figures=lambda wildcards, input: brace_paths([*input.of_models, *input.lengths]),
+        code_figures=lambda wildcards, input: brace_paths(input.code_figures),
         programs=lambda wildcards, input: brace_paths(input.programs),
         features=lambda wildcards, input: brace_paths(input.features),
         draws=lambda wildcards, input: brace_paths([*input.draws, *input.code_draws]),
@@ -679,7 +683,7 @@ rule report:
         " --study-figures {params.study_figures}"
         " --manifests {input.models:q} {input.encoders:q}"
         " --code-tables {input.code_tables:q}"
-        " --code-figures {input.code_figures:q}"
+        " --code-figures {params.code_figures}"
         " --programs {params.programs}"
         " --persona-tables {input.persona_tables:q}"
         " --persona-figures {input.persona_figures:q}"

@@ -9,6 +9,7 @@ OUTPUTS:         {RESULTS}/separation/{study}/{similarity,means,leakage,confusio
 Studies are those of kind personas (PERSONA_STUDIES).
 """
 
+from llm_variability.braces import brace_paths
 from llm_variability.separation import VERSION as SEPARATION_VERSION
 
 SEPARATED = f"{RESULTS}/separation/{{study}}"
@@ -46,6 +47,9 @@ rule separation:
     conda:
         ENVIRONMENT
     params:
+        pairs=lambda wildcards, input: brace_paths([*input.tsed, *input.cosine]),
+        features=lambda wildcards, input: brace_paths(input.features),
+        programs=lambda wildcards, input: brace_paths(input.programs),
         measures=[*settings.similarity.variants, *settings.encoders],
         permutations=settings.separation.permutations,
         classifier_permutations=settings.separation.classifier_permutations,
@@ -56,10 +60,10 @@ rule separation:
         python -m llm_variability.separation \
             --log {log:q} \
             --study {wildcards.study:q} \
-            --pairs {input.tsed:q} {input.cosine:q} \
+            --pairs {params.pairs} \
             --measures {params.measures:q} \
-            --features {input.features:q} \
-            --programs {input.programs:q} \
+            --features {params.features} \
+            --programs {params.programs} \
             --stimuli {input.stimuli:q} \
             --style {input.style:q} \
             --topic-weights {input.topic_weights:q} \
