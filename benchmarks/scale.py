@@ -50,11 +50,11 @@ def read_config(name: str) -> dict[str, Any]:
     return config
 
 
-def build_large() -> dict[str, Any]:
-    """Put the published studies together, each over 50 made-up models and 100 settings."""
+def build_large(n_models: int = N_MODELS) -> dict[str, Any]:
+    """Put the published studies together, each over made-up models and 100 settings."""
     models = {
         f"model-{number:02d}": {"hub": f"org/model-{number:02d}", "revision": "0" * 40}
-        for number in range(N_MODELS)
+        for number in range(n_models)
     }
     homogeneity = read_config("homogeneity.yaml")
     studies = {
@@ -115,10 +115,11 @@ def read_jobs(lines: Iterator[str]) -> tuple[Counter[str], int, tuple[int, str]]
     return jobs, files, longest
 
 
-def dry_run(file: Path, folder: Path) -> DryRun:
+def dry_run(file: Path, folder: Path, profile: Path) -> DryRun:
     """Time `snakemake -n` in an empty folder, then let it print the commands."""
     command = [sys.executable, "-m", "snakemake", "-n", "--snakefile", str(HOME / "Snakefile")]
     command += ["--directory", str(folder), "--configfile", str(file)]
+    command += ["--workflow-profile", str(profile.resolve())]
     printed = folder / "printed.txt"
     with printed.open("w") as stream:
         began = time.perf_counter()
@@ -136,7 +137,9 @@ def dry_run(file: Path, folder: Path) -> DryRun:
     return DryRun(seconds, cpu, used.ru_maxrss * 1024, jobs, files, longest)
 
 
-def measure(file: Path, folder: Path, speed: float) -> tuple[dict[str, str], Counter[str]]:
+def measure(
+    file: Path, folder: Path, speed: float, profile: Path
+) -> tuple[dict[str, str], Counter[str]]:
     """Give a configuration's rows of the table, and its jobs by rule."""
     settings = load_settings([file])
     groups, code = count_studies(settings, HOME), count_code_studies(settings, HOME)
@@ -150,7 +153,7 @@ def measure(file: Path, folder: Path, speed: float) -> tuple[dict[str, str], Cou
     asked = sum(each.prompt_tokens for each in studies)
     draws = sum(each.all_draws for each in studies)
     journals = sum(each.n_models * each.n_settings for each in studies)
-    ran = dry_run(file, folder)
+    ran = dry_run(file, folder, profile)
     length, rule = ran.longest_command
     return {
         "models, studies": f"{len(settings.models)}, {len(settings.studies)}",
@@ -188,24 +191,32 @@ def main() -> None:
         "--tokens-per-second", type=float, default=3000, help="assumed of an engine on one GPU"
     )
     parser.add_argument(
+        "--models", type=int, default=N_MODELS, help="models of the large configuration"
+    )
+    parser.add_argument("--workflow-profile", type=Path, default=HOME / "profiles/default")
+    parser.add_argument(
         "--write", type=Path, metavar="FILE", help="only write the large configuration to FILE"
     )
     arguments = parser.parse_args()
     if arguments.write:
-        arguments.write.write_text(yaml.safe_dump(build_large(), sort_keys=False), "utf-8")
+        arguments.write.write_text(
+            yaml.safe_dump(build_large(arguments.models), sort_keys=False), "utf-8"
+        )
         return
     figures: dict[str, dict[str, str]] = {}
     jobs: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         large = Path(temporary) / "large.yaml"
-        large.write_text(yaml.safe_dump(build_large(), sort_keys=False), "utf-8")
+        large.write_text(yaml.safe_dump(build_large(arguments.models), sort_keys=False), "utf-8")
         for title, file in (
             ("published homogeneity study", HOME / "config/homogeneity.yaml"),
-            ("50 models x 100 settings x 4 studies", large),
+            (f"{arguments.models} models x 100 settings x 4 studies", large),
         ):
             folder = Path(temporary) / file.stem
             folder.mkdir()
-            figures[title], counted = measure(file, folder, arguments.tokens_per_second)
+            figures[title], counted = measure(
+                file, folder, arguments.tokens_per_second, arguments.workflow_profile
+            )
             jobs[title] = {f"`{rule}`": f"{count:,}" for rule, count in counted.most_common()}
     print_table(figures)
     print()

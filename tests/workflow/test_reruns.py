@@ -44,7 +44,8 @@ def changed(base: dict[str, Any], finished: Workspace) -> Any:
 def after_draws(model: str, encoder: str = "minilm") -> set[Job]:
     """The jobs between a model's draws and the joint ones."""
     own = f"study=labels, model={model}"
-    return {("count_draws", own), ("lexical_diversity", own)} | measured(model, encoder)
+    counted = {("count_draws", own), ("throughput", f"model={model}")}
+    return counted | {("lexical_diversity", own)} | measured(model, encoder)
 
 
 def measured(model: str, encoder: str = "minilm") -> set[Job]:

@@ -21,17 +21,17 @@ from llm_variability.draws import (
     THROUGHPUT_VERSION,
     VERSION as DRAWS_VERSION,
 )
-from llm_variability.draws.engine import runs_on_cpu
+from llm_variability.draws.engine import count_devices, runs_on_cpu
 
 MODEL_SETTINGS = {model: how.to_json() for model, how in settings.models.items()}
 # What a cluster is asked for; on one machine the lease hands out what there is.
 GPUS = {
-    model: how.tensor_parallel if ON_GPU and how.endpoint is None else 0
+    model: count_devices(how) if ON_GPU and how.endpoint is None else 0
     for model, how in settings.models.items()
 }
 # Models whose engines fit side by side on this machine's devices draw side by side.
 MODEL_RANK = rank_models(
-    {model: how.tensor_parallel for model, how in settings.models.items()},
+    {model: count_devices(how) for model, how in settings.models.items()},
     len(list_devices(on_cpu=runs_on_cpu())),
 )
 # Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so

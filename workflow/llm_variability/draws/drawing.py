@@ -37,6 +37,7 @@ from llm_variability.draws.engine import (
 from llm_variability.draws.journal import Draw, Journal, fingerprint
 from llm_variability.draws.orders import Order
 from llm_variability.draws.rendering import Rendering, render_prompts
+from llm_variability.manifests import require_folder
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +49,9 @@ MOST_SYSTEMS = 100
 
 
 def require_weights(model_name: str, manifest: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the folder that a manifest names is gone."""
-    path = manifest["path"]
-    if path is not None and not Path(path).is_dir():
-        raise ConfigError(
-            f"{model_name}: its weights are gone from {path};"
-            " run snakemake with --forcerun fetch_model"
-        )
+    """Raise ConfigError if the folder that a manifest names is not to be seen from here."""
+    if manifest["path"] is not None:
+        require_folder(Path(manifest["path"]), model_name, "fetch_model")
 
 
 def engine_request(cell: Cell, engine_log: Path) -> EngineRequest:

@@ -27,6 +27,7 @@ import polars as pl
 from llm_variability.config import ConfigError, Encoder
 from llm_variability.devices.inventory import show_devices
 from llm_variability.devices.lease import lease_device
+from llm_variability.manifests import require_folder
 from llm_variability.similarity import EMBED_VERSION
 from llm_variability.tables import EMBEDDINGS, TableError, read_table, write_table
 
@@ -280,6 +281,7 @@ class SentenceEncoder:
 
     @cached_property
     def _model(self) -> Any:
+        require_folder(Path(self._folder), "encoder", "fetch_encoder")
         if not (Path(self._folder) / "modules.json").is_file():
             raise ConfigError(
                 f"{self._folder} holds no modules.json, so it is not a sentence-transformers"
