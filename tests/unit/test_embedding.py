@@ -634,3 +634,8 @@ def test_similarity_says_of_each_text_whether_its_end_was_seen(desk: Desk) -> No
     cut = similarity.filter("over_long")
     assert cut["replicate"].to_list() == [1, 1]
     assert len(similarity) == 4
+
+
+def test_a_folder_that_is_not_to_be_seen_from_here_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"sees no weights in .*forcerun fetch_encoder.*HF_HOME"):
+        SentenceEncoder(str(tmp_path / "elsewhere"), SETTINGS).encode(["a"])
