@@ -100,10 +100,10 @@ def read_jobs(lines: Iterator[str]) -> tuple[Counter[str], int, tuple[int, str]]
     rule = ""
     command: list[str] | None = None
     for line in lines:
-        if found := re.match(r"(?:local)?rule (\w+):$", line):
+        if found := re.match(r" *(?:local)?rule (\w+):$", line):
             rule = found[1]
             jobs[rule] += 1
-        elif found := re.match(r"    (output|log|benchmark): (.*)", line):
+        elif found := re.match(r" +(output|log|benchmark): (.*)", line):
             files += found[2].count(", ") + 1
         elif line.startswith("Shell command:"):
             command = [line.removeprefix("Shell command:")]
