@@ -69,6 +69,8 @@ def find_obstacle() -> str | None:
     configuration = FOLDER / "slurm.conf"
     if configuration.exists() and not configuration.read_text().startswith(MARK):
         return f"this machine has a Slurm of its own ({configuration})"
+    if is_running("slurmctld"):
+        return "slurmctld runs here already, by other tests or left over; end it"
     return None
 
 

@@ -16,7 +16,7 @@ from running import FakeServer, Workspace, serving
 from site_profile import write_profile
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm() -> Iterator[Cluster]:
     if obstacle := find_obstacle():
         pytest.skip(f"no Slurm to try: {obstacle}")

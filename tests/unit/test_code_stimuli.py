@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_variability.config import ConfigError, Settings, Study, load_settings, parse_cell
-from llm_variability.draws.__main__ import split_draws, take_prompts
+from llm_variability.draws.__main__ import take_prompts
 from llm_variability.preflight import check_settings, describe_draws
 from llm_variability.stimuli.__main__ import main
 from llm_variability.stimuli.code import DESIGN, Sources, needs_wordnet
@@ -217,17 +217,6 @@ def test_a_cell_has_the_prompts_of_its_augmentation(folder: Path) -> None:
     assert take_prompts(prompts, []).equals(prompts)
     with pytest.raises(ValueError, match="no prompt of keyboard-0.7, so they are of another"):
         take_prompts(prompts, ["original", "keyboard-0.7"])
-
-
-def test_draws_of_a_setting_are_parted_by_augmentation(folder: Path) -> None:
-    prompts = render_prompts(folder, study(), Sources(1)).prompts
-    draws = prompts.select("prompt_id").join(pl.DataFrame({"replicate": [0, 1]}), how="cross")
-    names = ["original", "paraphrase-high", "keyboard-0.5"]
-    parts = split_draws(draws, prompts, names)
-    assert [len(part) for part in parts] == [2 * 2, 0, 4 * 2]
-    assert set(parts[2]["prompt_id"]) == set(take_prompts(prompts, names[2:])["prompt_id"])
-    (whole,) = split_draws(draws, prompts, [])
-    assert whole.equals(draws)
 
 
 def test_the_command_writes_both_tables(

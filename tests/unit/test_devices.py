@@ -261,7 +261,12 @@ def test_a_model_that_takes_more_than_there_is_has_it_all() -> None:
     assert rank_models({"a": 1, "b": 8, "c": 1}, 2) == {"a": 0, "b": 1, "c": 2}
 
 
-@given(st.lists(st.integers(1, 6), max_size=12), st.integers(1, 5))
+def test_a_model_that_runs_elsewhere_takes_no_rank_of_its_own() -> None:
+    assert rank_models({"a": 1, "far": 0, "b": 1}, 1) == {"a": 0, "far": 0, "b": 1}
+    assert rank_models({"far": 0, "farther": 0, "a": 1}, 1) == {"far": 0, "farther": 0, "a": 0}
+
+
+@given(st.lists(st.integers(0, 6), max_size=12), st.integers(1, 5))
 def test_ranks_rise_one_by_one_and_hold_no_more_than_the_devices(
     widths: list[int], devices: int
 ) -> None:

@@ -297,7 +297,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     ("make", "told"),
     [
         (lambda folder: None, "is no folder"),
-        (lambda folder: folder.mkdir(), "is no results folder: it has no config.yaml"),
+        (lambda folder: folder.mkdir(), "has no config.yaml, which a run of the whole"),
         (
             lambda folder: (folder.mkdir(), (folder / "config.yaml").write_text("- a\n")),
             "must be a mapping of keys to values",

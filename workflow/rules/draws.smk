@@ -24,16 +24,12 @@ from llm_variability.draws import (
 from llm_variability.draws.engine import count_devices, runs_on_cpu
 
 MODEL_SETTINGS = {model: how.to_json() for model, how in settings.models.items()}
-# What a cluster is asked for; on one machine the lease hands out what there is.
-GPUS = {
-    model: count_devices(how) if ON_GPU and how.endpoint is None else 0
+DEVICES = {
+    model: count_devices(how) if how.endpoint is None else 0
     for model, how in settings.models.items()
 }
 # Models whose engines fit side by side on this machine's devices draw side by side.
-MODEL_RANK = rank_models(
-    {model: count_devices(how) for model, how in settings.models.items()},
-    len(list_devices(on_cpu=runs_on_cpu())),
-)
+MODEL_RANK = rank_models(DEVICES, len(list_devices(on_cpu=runs_on_cpu())))
 # Top-p below 1 sorts the vocabulary for the whole batch, also for requests that do not need it, so
 # settings of equal top-p are drawn together.
 EVERY_SETTING = {cell for study in settings.studies for cell in settings.grid_of(study).cells()}
@@ -86,7 +82,7 @@ for NAME, (STUDIES, NAMES) in DRAWN_BY.items():
             ENVIRONMENT
         resources:
             engine=1,
-            gpu=lambda wildcards: GPUS[wildcards.model],
+            gpu=lambda wildcards: DEVICES[wildcards.model] if ON_GPU else 0,
         params:
             settings=lambda wildcards: MODEL_SETTINGS[wildcards.model],
             augmentations=["--augmentations", *NAMES] if NAMES else [],

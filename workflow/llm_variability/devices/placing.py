@@ -80,12 +80,13 @@ def rank_models(widths: Mapping[str, int], device_count: int) -> dict[str, int]:
 
     widths: from model to the devices that its engine takes, in the order in which models draw.
     Ranks count from 0; on one device each model has its own. A model joins the one before it as
-    long as there are devices left, and one that takes more than there are has them all.
+    long as there are devices left, and one that takes more than there are has them all. A model of
+    width 0, which runs elsewhere, joins the one before it.
     """
     ranks: dict[str, int] = {}
-    rank, left = -1, 0
+    rank, left = 0, device_count
     for model, wanted in widths.items():
-        width = min(max(wanted, 1), device_count)
+        width = min(wanted, device_count)
         if width > left:
             rank, left = rank + 1, device_count
         left -= width

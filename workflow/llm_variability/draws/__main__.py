@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -47,18 +48,11 @@ def take_prompts(prompts: pl.DataFrame, augmentations: Sequence[str]) -> pl.Data
     return prompts.filter(pl.col("augmentation").is_in(list(augmentations)))
 
 
-def split_draws(
-    draws: pl.DataFrame, prompts: pl.DataFrame, augmentations: Sequence[str]
-) -> list[pl.DataFrame]:
-    """Part a setting's draws into those of each augmentation; without any, there is one part."""
+def part_cell(cell: Cell, augmentations: Sequence[str]) -> list[Cell]:
+    """Part a setting of a study of code into its augmentations; without any, there is one part."""
     if not augmentations:
-        return [draws]
-    return [
-        draws.join(
-            prompts.filter(augmentation=name), "prompt_id", how="semi", maintain_order="left"
-        )
-        for name in augmentations
-    ]
+        return [cell]
+    return [replace(cell, prompts=cell.prompts.filter(augmentation=name)) for name in augmentations]
 
 
 def generate(arguments: argparse.Namespace) -> None:
@@ -66,13 +60,12 @@ def generate(arguments: argparse.Namespace) -> None:
     temperature, top_p = parse_cell(arguments.setting)
     manifest = json.loads(arguments.manifest.read_text(encoding="utf-8"))
     require_weights(arguments.model, manifest)
-    prompts = take_prompts(read_table(arguments.stimuli, STIMULI), arguments.augmentations)
     cell = Cell(
         study=arguments.study,
         model_name=arguments.model,
         model=Model.model_validate(json.loads(arguments.settings)),
         manifest=manifest,
-        prompts=prompts,
+        prompts=take_prompts(read_table(arguments.stimuli, STIMULI), arguments.augmentations),
         temperature=temperature,
         top_p=top_p,
         max_new_tokens=arguments.max_new_tokens,
@@ -97,11 +90,9 @@ def generate(arguments: argparse.Namespace) -> None:
             "sessions": content.sessions,
             "design": stimuli["design"],
         }
-        parts = split_draws(
-            tabulate_draws(cell, content, columns), prompts, arguments.augmentations
-        )
-        for draws, output in zip(parts, arguments.output, strict=True):
-            write_table(draws, output, DRAWS, metadata)
+        parts = part_cell(cell, arguments.augmentations)
+        for part, output in zip(parts, arguments.output, strict=True):
+            write_table(tabulate_draws(part, content, columns), output, DRAWS, metadata)
 
 
 def count(arguments: argparse.Namespace) -> None:

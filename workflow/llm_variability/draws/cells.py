@@ -116,9 +116,14 @@ class Cell:
         return make_messages(system, prompt, self.model.system_prompt, read_history(history))
 
     def orders(self) -> Iterator[Order]:
-        """List every draw the cell wants, replicate by replicate."""
+        """List every draw the cell wants, replicate by replicate.
+
+        A prompt that several augmentations of a study of code come to is drawn from once.
+        """
         column = "greedy_replicates" if self.temperature == GREEDY else "replicates"
-        rows = self._said.select("prompt_id", "system", "prompt", "history", column).rows()
+        prompts = self._said.with_columns(pl.col(column).max().over("prompt_id"))
+        prompts = prompts.unique("prompt_id", keep="first", maintain_order=True)
+        rows = prompts.select("prompt_id", "system", "prompt", "history", column).rows()
         for replicate in range(max((row[4] for row in rows), default=0)):
             for prompt_id, system, prompt, history, wanted in rows:
                 if replicate < wanted:

@@ -63,8 +63,8 @@ def read_settings(results: Path) -> Settings:
     file = results / "config.yaml"
     if not file.is_file():
         raise ConfigError(
-            f"{shown(results)}: is no results folder: it has no config.yaml, which the first job"
-            " of a run writes"
+            f"{shown(results)}: has no config.yaml, which a run of the whole study writes first,"
+            " so there is nothing to compare its files with"
         )
     return load_settings([file])
 
