@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -92,6 +93,16 @@ def call(*command: str) -> str:
     return done.stdout
 
 
+def _end(pid: int, patience_s: float = 20) -> None:
+    """End a daemon, and wait until it is gone; by force, if it takes too long."""
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + patience_s
+    while Path(f"/proc/{pid}").exists():
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.2)
+
+
 @dataclass
 class Cluster:
     """The running cluster."""
@@ -161,8 +172,7 @@ class Cluster:
                 call("scancel", job["id"])
         for name in ("slurmd-n1", "slurmd-n2", "slurmctld"):
             with suppress(OSError, ValueError):
-                os.kill(int((self.folder / f"{name}.pid").read_text()), 15)
-        time.sleep(1)
+                _end(int((self.folder / f"{name}.pid").read_text()))
         for name in ("slurm.conf", "gres.conf"):
             (FOLDER / name).unlink(missing_ok=True)
 
