@@ -44,6 +44,7 @@ from llm_variability.report.provenance import (
     read_manifest,
     without_credentials,
 )
+from llm_variability.report.scripts import allow_scripts, as_json, load_script
 from llm_variability.report.study_section import build_study
 from llm_variability.report.summaries import read_tables
 from llm_variability.report.wording import percent, quantity, show_text, signed
@@ -74,6 +75,9 @@ class Inputs:
     entity_maps: Sequence[Path] = ()
     throughput: Sequence[Path] = ()
 
+
+SCRIPTS: tuple[str, ...] = ()
+"""The page's scripts, in the order in which they run; files of the folder `scripts`."""
 
 _ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
 """Tables of the page whose estimates are marked."""
@@ -363,7 +367,11 @@ def render_page(context: Context) -> str:
         lstrip_blocks=True,
     )
     environment.filters["signed"] = signed
-    return environment.get_template("page.html").render(context)
+    environment.filters["as_json"] = as_json
+    scripts = [load_script(name) for name in SCRIPTS]
+    return environment.get_template("page.html").render(
+        context, scripts=scripts, policy=allow_scripts(scripts)
+    )
 
 
 def write_page(inputs: Inputs, output: Path) -> None:
