@@ -10,10 +10,12 @@ import polars as pl
 import pytest
 
 from llm_variability import __version__
+from llm_variability.report.csv_tables import CSV_TABLES
 from llm_variability.tables import (
     COUNTS,
     EMBEDDINGS,
     STIMULI,
+    TABLES,
     Design,
     Factor,
     TableError,
@@ -227,4 +229,16 @@ def test_a_write_leaves_no_temporary_file(path: Path) -> None:
 
 def test_the_documented_columns_are_those_of_the_contracts() -> None:
     documented = Path(__file__).parents[2] / "docs/columns.md"
-    assert documented.read_text(encoding="utf-8") == describe_tables()
+    assert documented.read_text(encoding="utf-8") == describe_tables(CSV_TABLES.values())
+
+
+def test_every_table_says_what_a_row_is_and_what_each_column_holds() -> None:
+    for table in (*TABLES.values(), *CSV_TABLES.values()):
+        assert table.row, table.name
+        for name, column in {**table.columns, **table.optional}.items():
+            assert column.meaning.strip(), (table.name, name)
+            assert "|" not in column.meaning, "would end a cell of the Markdown table"
+
+
+def test_a_table_has_one_name() -> None:
+    assert all(name == table.name for name, table in (TABLES | CSV_TABLES).items())

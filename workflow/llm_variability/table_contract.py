@@ -33,12 +33,24 @@ class Table:
 
     `takes_factors`: the study's own columns (text, named in the design) stand in it too.
     `optional`: columns that a table of this kind may have beside its others.
+    `row`: what one row is.
     """
 
     name: str
     columns: Mapping[str, Column]
     takes_factors: bool = False
     optional: Mapping[str, Column] = field(default_factory=dict)
+    row: str = ""
+
+
+def tabulate_columns(table: Table) -> list[str]:
+    """Write what a row of a table is, and its columns as the lines of a Markdown table."""
+    lines = [f"A row: {table.row}.", "", "| column | type | meaning |", "|---|---|---|"]
+    for name, column in {**table.columns, **table.optional}.items():
+        null = ", may be null" if column.nullable else ""
+        lacking = ", may be missing" if name in table.optional else ""
+        lines.append(f"| `{name}` | {column.dtype}{null}{lacking} | {column.meaning} |")
+    return lines
 
 
 @dataclass(frozen=True)

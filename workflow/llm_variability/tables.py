@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from llm_variability.table_contract import (
     Factor,
     Table,
     TableError,
+    tabulate_columns,
 )
 from llm_variability.tables_code import CODE_TABLES
 from llm_variability.tables_personas import PERSONA_TABLES
@@ -61,6 +62,7 @@ STIMULI = Table(
             nullable=True,
         ),
     },
+    row="a prompt",
 )
 
 DRAWS = Table(
@@ -79,6 +81,7 @@ DRAWS = Table(
         "error": Column(pl.String, "the server's refusal, for status error", nullable=True),
     },
     takes_factors=True,
+    row="a draw",
 )
 
 COUNTS = Table(
@@ -93,6 +96,7 @@ COUNTS = Table(
         "completion_tokens": Column(pl.Int64, "tokens generated"),
     },
     takes_factors=True,
+    row="a prompt at a setting",
 )
 
 _MADE_BY = {
@@ -114,6 +118,7 @@ SESSIONS = Table(
         "draws": Column(pl.Int64, "draws made", nullable=True),
         "completion_tokens": Column(pl.Int64, "tokens generated", nullable=True),
     },
+    row="a job that drew a setting",
 )
 
 THROUGHPUT = Table(
@@ -130,6 +135,7 @@ THROUGHPUT = Table(
             pl.Float64, "tokens of the jobs that ended, by that time", nullable=True
         ),
     },
+    row="the draws of a study by one machine, engine and set of devices",
 )
 
 EMBEDDINGS = Table(
@@ -139,6 +145,7 @@ EMBEDDINGS = Table(
         "embedding": Column(pl.List(pl.Float32), "unit vector"),
         "over_long": Column(pl.Boolean, "longer than the encoder's limit: its end was not seen"),
     },
+    row="a distinct text",
 )
 
 SIMILARITY = Table(
@@ -153,6 +160,7 @@ SIMILARITY = Table(
         "over_long": Column(pl.Boolean, "longer than the encoder's limit: its end was not seen"),
     },
     takes_factors=True,
+    row="a text",
 )
 
 FITS = Table(
@@ -209,6 +217,7 @@ FITS = Table(
         "converged": Column(pl.Boolean, "whether the fit can be relied on"),
         "reason": Column(pl.String, "why there is no estimate, if there is none", nullable=True),
     },
+    row="an estimate: a term at a setting, level and scope",
 )
 
 ADJUSTED = Table(
@@ -223,6 +232,7 @@ ADJUSTED = Table(
         ),
         "family_size": Column(pl.Int64, "p values in the family", nullable=True),
     },
+    row="an estimate: a term at a setting, level and scope",
 )
 
 DIVERSITY = Table(
@@ -234,6 +244,7 @@ DIVERSITY = Table(
         "n_texts": Column(pl.Int32, "texts it is computed from, the same number in every group"),
     },
     takes_factors=True,
+    row="a measure of a block and group at a setting",
 )
 
 STUDY_TABLES = (
@@ -348,12 +359,19 @@ def read_table(path: Path, table: Table) -> pl.DataFrame:
     return frame
 
 
-def describe_tables() -> str:
-    """Write every table's columns as Markdown (the text of docs/columns.md)."""
+def describe_tables(csv_tables: Iterable[Table] = ()) -> str:
+    """Write every table's columns as Markdown (the text of docs/columns.md).
+
+    csv_tables: the contracts of the CSV files, described after the Parquet tables.
+    """
     lines = [
-        "# Columns of every Parquet table",
+        "# Columns of every table",
         "",
-        "Generated from `workflow/llm_variability/tables.py` by `make config`. A table marked with",
+        "Generated from the column contracts in `workflow/llm_variability` by `make config`.",
+        "",
+        "## Parquet tables",
+        "",
+        "A table marked with",
         '"factors" begins with the study\'s own columns: the block (the format), each factor and,',
         "where texts are compared across it, the unit (the name). In studies of code these are,",
         "all text: `task` (`set/id`), `set`, `language`, `augmentation` (`original`,",
@@ -363,14 +381,23 @@ def describe_tables() -> str:
         "The metadata of each file (key `llm_variability`, JSON) say what made it.",
     ]
     for table in TABLES.values():
-        lines += ["", f"## {table.name}{' (factors)' if table.takes_factors else ''}", ""]
-        lines += ["| column | type | meaning |", "|---|---|---|"]
-        for name, column in {**table.columns, **table.optional}.items():
-            null = ", may be null" if column.nullable else ""
-            lacking = ", may be missing" if name in table.optional else ""
-            lines.append(f"| `{name}` | {column.dtype}{null}{lacking} | {column.meaning} |")
+        lines += ["", f"### {table.name}{' (factors)' if table.takes_factors else ''}", ""]
+        lines += tabulate_columns(table)
+    csv_tables = list(csv_tables)
+    if csv_tables:
+        lines += ["", "## CSV tables", ""]
+        lines += [
+            "In `tables/`, behind the page. A missing value is an empty field, a truth value `true`",
+            'or `false`. A table marked with "factors" has the study\'s factors as columns too.',
+        ]
+    for table in csv_tables:
+        lines += ["", f"### {table.name}.csv{' (factors)' if table.takes_factors else ''}", ""]
+        lines += tabulate_columns(table)
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    print(describe_tables(), end="")
+    # What the report writes is known to a later stage, which imports this module.
+    from llm_variability.report.csv_tables import CSV_TABLES
+
+    print(describe_tables(CSV_TABLES.values()), end="")

@@ -37,6 +37,7 @@ AUGMENTATIONS = Table(
         ),
     },
     takes_factors=True,
+    row="a changed text",
 )
 
 PARAPHRASES = Table(
@@ -58,6 +59,7 @@ PARAPHRASES = Table(
         "flags": Column(pl.String, "what may be wrong with it, parted by spaces; may be empty"),
         "used": Column(pl.Boolean, "prompts are made of it"),
     },
+    row="a draw of a paraphrase",
 )
 
 PROGRAMS = Table(
@@ -75,6 +77,7 @@ PROGRAMS = Table(
         "nodes": Column(pl.Int32, "named nodes of its tree; null unless ok", nullable=True),
     },
     takes_factors=True,
+    row="a draw",
 )
 
 EXTRACTIONS = Table(
@@ -90,6 +93,7 @@ EXTRACTIONS = Table(
         "lines": Column(pl.Int64, "lines of the programs of status ok"),
     },
     takes_factors=True,
+    row="a prompt at a setting",
 )
 
 PAIRS = Table(
@@ -105,6 +109,7 @@ PAIRS = Table(
         "similarity": Column(pl.Float64, "of the two programs"),
     },
     takes_factors=True,
+    row="a pair of programs",
 )
 
 AVERAGES = Table(
@@ -124,6 +129,7 @@ AVERAGES = Table(
         ),
     },
     takes_factors=True,
+    row="a prompt at a setting, by measure and comparison",
 )
 
 _CURVE_OF = {
@@ -159,6 +165,7 @@ CURVES = Table(
         "rescaled_high": Column(pl.Float64, "its upper end", nullable=True),
         "reason": Column(pl.String, "why a number is missing, if one is", nullable=True),
     },
+    row="a point of a curve: a method and rate at a setting, or the ceiling or floor",
 )
 
 SUMMARIES = ("auc", "half_life", "slope")
@@ -177,6 +184,7 @@ CURVE_SUMMARIES = Table(
         "n_tasks": Column(pl.Int32, "tasks with a pair"),
         "reason": Column(pl.String, "why there is no number, if there is none", nullable=True),
     },
+    row="a number that sums up one curve",
 )
 
 _TESTED = {
@@ -208,6 +216,7 @@ CURVE_CONTRASTS = Table(
         "n_tasks": Column(pl.Int32, "tasks the difference comes from"),
         "reason": Column(pl.String, "why there is no number, if there is none", nullable=True),
     },
+    row="a difference of two models, methods or sets",
 )
 
 CURVE_FITS = Table(
@@ -230,6 +239,7 @@ CURVE_FITS = Table(
         "converged": Column(pl.Boolean, "whether the fit can be relied on"),
         "reason": Column(pl.String, "why there is no estimate, if there is none", nullable=True),
     },
+    row="a term of a mixed model of one curve",
 )
 
 CODE_TABLES = (

@@ -69,6 +69,7 @@ REWRITINGS = Table(
         "used": Column(pl.Boolean, "the prompt is made of it"),
         "sampled": Column(pl.Boolean, "it is the one sampled for its persona and task"),
     },
+    row="an attempt at a prompt",
 )
 
 STYLE = Table(
@@ -80,6 +81,7 @@ STYLE = Table(
         "feature": Column(pl.String, "feature of its wording"),
         "value": Column(pl.Float64, "in the feature's unit", nullable=True),
     },
+    row="a feature of a prompt",
 )
 
 ENTITIES = Table(
@@ -90,6 +92,7 @@ ENTITIES = Table(
         "sentences": Column(pl.Int32, "sentences of these prompts with it"),
         "prompts": Column(pl.Int32, "of these prompts with it"),
     },
+    row="an entity and a persona",
 )
 
 COOCCURRENCES = Table(
@@ -100,6 +103,7 @@ COOCCURRENCES = Table(
         "persona": Column(pl.String, "persona whose prompts have both"),
         "sentences": Column(pl.Int32, "sentences with both"),
     },
+    row="two entities of one sentence, by persona",
 )
 
 SEVERAL = "several"
@@ -115,6 +119,7 @@ ENTITY_MAP = Table(
         "share": Column(pl.Float64, "its share, personas of unlike length made alike"),
         "sentences": Column(pl.Int32, "sentences with it, of all personas"),
     },
+    row="an entity",
 )
 
 SHARED_ENTITIES = Table(
@@ -133,6 +138,7 @@ SHARED_ENTITIES = Table(
         **_TESTED,
         **_REASON,
     },
+    row="two personas",
 )
 
 TOPICS = Table(
@@ -143,6 +149,7 @@ TOPICS = Table(
         "word": Column(pl.String, "lemma"),
         "weight": Column(pl.Float64, "probability of the word in the topic"),
     },
+    row="a word of a topic",
 )
 
 TOPIC_WEIGHTS = Table(
@@ -153,6 +160,7 @@ TOPIC_WEIGHTS = Table(
         "topic": Column(pl.Int32, "number of the topic"),
         "weight": Column(pl.Float64, "share of the topic in the prompt"),
     },
+    row="a topic in a prompt",
 )
 
 FEATURES = Table(
@@ -186,6 +194,7 @@ FEATURES = Table(
         ),
     },
     takes_factors=True,
+    row="a draw",
 )
 
 FEATURE_COLUMNS = tuple(
@@ -207,6 +216,7 @@ PROGRAM_PAIRS = Table(
         "second_replicate": Column(pl.Int32, "number of its draw"),
         "similarity": Column(pl.Float64, "of the two programs"),
     },
+    row="a pair of programs of one task and setting",
 )
 
 SEPARATION = Table(
@@ -237,6 +247,7 @@ SEPARATION = Table(
         "n_pairs": Column(pl.Int64, "pairs of programs"),
         **_REASON,
     },
+    row="a comparison within and between levels of a factor, over all tasks or of one",
 )
 
 PERSONA_MEANS = Table(
@@ -257,6 +268,7 @@ PERSONA_MEANS = Table(
         "n_prompts": Column(pl.Int32, "prompts with a value"),
         **_REASON,
     },
+    row="a feature and a persona",
 )
 
 LEAKAGE = Table(
@@ -280,6 +292,7 @@ LEAKAGE = Table(
         "n_programs": Column(pl.Int32, "programs"),
         **_REASON,
     },
+    row="a classifier: a view of the programs and a way to hold out",
 )
 
 CONFUSIONS = Table(
@@ -291,6 +304,7 @@ CONFUSIONS = Table(
         "guessed": Column(pl.String, "who was guessed"),
         "programs": Column(pl.Int32, "programs"),
     },
+    row="a persona and a guess",
 )
 
 DIALOGUES = Table(
@@ -305,6 +319,7 @@ DIALOGUES = Table(
         "text": Column(pl.String, "the last reply; null: none came", nullable=True),
     },
     takes_factors=True,
+    row="a dialogue",
 )
 
 DIALOGUE_CHANGES = Table(
@@ -330,6 +345,7 @@ DIALOGUE_CHANGES = Table(
         "n_prompts": Column(pl.Int32, "prompts with both"),
         **_REASON,
     },
+    row="a model, measure and persona",
 )
 
 PERSONA_TABLES = (
