@@ -387,8 +387,9 @@ def describe_tables(csv_tables: Iterable[Table] = ()) -> str:
     if csv_tables:
         lines += ["", "## CSV tables", ""]
         lines += [
-            "In `tables/`, behind the page. A missing value is an empty field, a truth value `true`",
-            'or `false`. A table marked with "factors" has the study\'s factors as columns too.',
+            "In `tables/`, behind the page. A missing value is an empty field, a truth value",
+            '`true` or `false`. A table marked with "factors" has the study\'s factors as columns',
+            "too.",
         ]
     for table in csv_tables:
         lines += ["", f"### {table.name}.csv{' (factors)' if table.takes_factors else ''}", ""]
