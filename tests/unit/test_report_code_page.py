@@ -13,7 +13,7 @@ from llm_variability.report.__main__ import main
 from llm_variability.report.code.names import list_code_figures, list_code_heatmaps
 from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.schemas import SCHEMAS
-from page_elements import Elements
+from page_elements import Elements, without_scripts
 
 HERE = Path(__file__).parent
 inputs = SimpleNamespace(**runpy.run_path(str(HERE / "code_inputs.py")))
@@ -34,7 +34,7 @@ def results(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def html(results) -> str:
-    return (results / "report.html").read_text(encoding="utf-8")
+    return without_scripts((results / "report.html").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

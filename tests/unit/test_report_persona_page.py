@@ -15,7 +15,7 @@ from llm_variability.report.personas.names import list_persona_figures
 from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
 from llm_variability.report.personas.section import locate_persona_figures
 from llm_variability.report.schemas import SCHEMAS
-from page_elements import Elements
+from page_elements import Elements, without_scripts
 
 HERE = Path(__file__).parent
 inputs = SimpleNamespace(**runpy.run_path(str(HERE / "persona_inputs.py")))
@@ -34,7 +34,7 @@ def results(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def html(results) -> str:
-    return (results / "report.html").read_text(encoding="utf-8")
+    return without_scripts((results / "report.html").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def make_bare_page(folder: Path, **given) -> str:
     """Make a page without figures; given: as `write_persona_results` takes it."""
     inputs.write_persona_results(folder, **given)
     inputs.make_persona_page(folder, inputs.make_persona_report(folder, suffixes=()))
-    return (folder / "report.html").read_text(encoding="utf-8")
+    return without_scripts((folder / "report.html").read_text(encoding="utf-8"))
 
 
 def test_the_command_draws_the_figures_that_the_page_looks_for(results):

@@ -153,10 +153,10 @@ def list_views(design: Design) -> tuple[View, ...]:
 
 
 def list_leading(design: Design) -> tuple[View, ...]:
-    """List those that the page holds under every encoder.
+    """List those whose pictures the page holds, of models under the first encoder only.
 
-    Of further encoders the others are files, or a page of many models would be too large for a
-    browser.
+    The others are files, and in the page's chart of every estimate: with all pictures, a page of
+    many models would be too large for a browser.
     """
     return list_views(design)[: len(TEXT_TESTS)]
 

@@ -181,7 +181,7 @@ def build_model(
                         design,
                         figures,
                         output,
-                        inside=encoder == encoders[0] or view in list_leading(design),
+                        inside=encoder == encoders[0] and view in list_leading(design),
                     )
                     for view in views
                 ],

@@ -15,6 +15,7 @@ import yaml
 from llm_variability.config_personas import Separation
 from llm_variability.report import sections
 from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
+from llm_variability.report.charts.library import load_library
 from llm_variability.report.code.alarms import FEW_TASKS
 from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.code.section import DOCUMENTS as CODE_DOCUMENTS
@@ -76,7 +77,7 @@ class Inputs:
     throughput: Sequence[Path] = ()
 
 
-SCRIPTS: tuple[str, ...] = ()
+SCRIPTS: tuple[str, ...] = ("explorer",)
 """The page's scripts, in the order in which they run; files of the folder `scripts`."""
 
 _ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
@@ -357,6 +358,12 @@ def build_page(inputs: Inputs, output: Path) -> Context:
     }
 
 
+def list_charts(context: Context) -> list[Context]:
+    """List what the script of the charts reads, of every chart of the page."""
+    studies = [*context["studies"], *context["code_studies"], *context["persona_studies"]]
+    return [chart.to_json() for study in studies for chart in study.get("charts", {}).values()]
+
+
 def render_page(context: Context) -> str:
     """Fill the template in; every value is escaped."""
     environment = jinja2.Environment(
@@ -368,9 +375,10 @@ def render_page(context: Context) -> str:
     )
     environment.filters["signed"] = signed
     environment.filters["as_json"] = as_json
-    scripts = [load_script(name) for name in SCRIPTS]
+    charts = list_charts(context)
+    scripts = [*([load_library()] if charts else []), *(load_script(name) for name in SCRIPTS)]
     return environment.get_template("page.html").render(
-        context, scripts=scripts, policy=allow_scripts(scripts)
+        context, charts=charts, scripts=scripts, policy=allow_scripts(scripts)
     )
 
 

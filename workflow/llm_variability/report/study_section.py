@@ -9,6 +9,7 @@ import polars as pl
 
 from llm_variability.config import GREEDY
 from llm_variability.report import alarms, findings, sections, statements
+from llm_variability.report.charts.estimates import chart_estimates
 from llm_variability.report.contrasts import (
     Contrast,
     is_anchor,
@@ -288,7 +289,11 @@ def build_study(
     signals = findings.read_signals(tables["signals"], within)
     setting = sections.find_setting(default)
     primary = pl.col("encoder") == (encoders[0] if encoders else "")
+    estimates = chart_estimates(
+        fits, design, study, anchor("study", study, "estimates"), f"figures/{study}"
+    )
     return {
+        "charts": {"estimates": estimates} if estimates else {},
         "name": study,
         "anchor": anchor("study", study),
         "draws_sentence": findings.describe_draws(cells) if cells.height else "No draws were made.",

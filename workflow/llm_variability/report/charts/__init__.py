@@ -1,0 +1,15 @@
+"""Charts of the page that answer questions: Vega-Lite specifications, and the data behind them.
+
+Vega-Lite draws them, through Altair, with the library inside the page (vl-convert ships it). It
+was chosen over Plotly and Bokeh since it draws SVG, whose every mark carries words for screen
+readers and can be printed; it runs without `eval`, so that the page can forbid scripts in texts;
+and it takes 0.9 MB where Plotly takes 4.
+
+    library     the library as one script
+    explorer    what a chart is made of: rows by dimension, switches, what a reader is told
+    estimates   contrasts of groups over temperature x top-p
+    curves      similarity of code over the rate of change
+    matrices    similarity within and between personas
+
+`scripts/explorer.js` holds the switches, the words and the keyboard.
+"""

@@ -1,0 +1,171 @@
+"""What a chart of the page is made of, in the form that `scripts/explorer.js` reads.
+
+A row stands at one value of every dimension. A reader chooses values by switches; one dimension
+is laid out in panels. Of the row under the pointer or the focus, the page tells the numbers, and
+beside them those of the rows that differ in the compared dimensions only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+FORMATS = ("signed", "plain", "p", "count", "percent")
+"""How a number is written; `explorer.js` does it."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A column that rows are told apart by.
+
+    key: its name in the specification. label: of its switch. values: in the order of the switch.
+    files: what stands for each value in the names of files, if the chart has twins. named: whether
+    a value is told with the label before it, as in `temperature 0.5`.
+    """
+
+    key: str
+    label: str
+    values: Sequence[str]
+    files: Sequence[str] = ()
+    named: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        found = {"key": self.key, "label": self.label, "values": list(self.values)}
+        if self.files:
+            found["files"] = list(self.files)
+        return found | ({"named": True} if self.named else {})
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a row: its column, its heading, how it is written, digits it is kept with.
+
+    upto: the column of the upper end, if it is the lower end of an interval.
+    """
+
+    key: str
+    label: str
+    format: str = "signed"
+    digits: int = 3
+    upto: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(f"number {self.key}: format {self.format} is none of {FORMATS}")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart. Words are for people; a model's text is never among them.
+
+    anchor: id of its element, also the prefix of ids in it. title: heading of the chart.
+    dimensions: all of them. panels: keys of dimensions that can be laid out in panels, the first at
+    first. across: keys of dimensions that the picture itself lays out (axes, colours).
+    compared: keys of dimensions over which all rows are told.
+    numbers: columns of numbers. rows: a column a dimension, with its values, and the numbers; null
+    where there is none. words: further columns of short texts.
+    specification: Vega-Lite's, which names its data `shown`; `limit` is a parameter of it if
+    `scaled` names the column whose largest size it is to be.
+    finding: how the sentence under the picture is made: `measure` and its `label`, the dimension
+    `along` which it is told, or the columns `starred` (of words) and `adjusted` (p-values), with
+    what to call marks `up` and `down`, and a `unit` of the rows counted.
+    twins: pattern of the paths of the same as files, with `{model}` and the like and no suffix.
+    """
+
+    anchor: str
+    title: str
+    dimensions: Sequence[Dimension]
+    panels: Sequence[str]
+    across: Sequence[str]
+    compared: Sequence[str]
+    numbers: Sequence[Number]
+    rows: pl.DataFrame
+    specification: Mapping[str, Any]
+    scaled: str | None = None
+    words: Sequence[str] = ()
+    finding: Mapping[str, Any] = field(default_factory=dict)
+    twins: str | None = None
+    suffixes: Sequence[str] = ("svg", "pdf", "png")
+    panel_width: int = 200
+    missing: str = "no fit"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give everything the script needs, rows by column.
+
+        Raises ValueError if a row has a value that its dimension does not name, or if two rows
+        stand at the same values.
+        """
+        return {
+            "anchor": self.anchor,
+            "title": self.title,
+            "dimensions": [each.to_json() for each in self.dimensions],
+            "panels": list(self.panels),
+            "across": list(self.across),
+            "compared": list(self.compared),
+            "numbers": [
+                {
+                    "key": each.key,
+                    "label": each.label,
+                    "format": each.format,
+                    **({"upto": each.upto} if each.upto else {}),
+                }
+                for each in self.numbers
+            ],
+            "places": self._places(),
+            "columns": {
+                **{
+                    key: _shorten(self.rows[key], each.digits)
+                    for each in self.numbers
+                    for key in (each.key, each.upto)
+                    if key
+                },
+                **{key: _code(self.rows[key]) for key in self.words},
+            },
+            "words": list(self.words),
+            "spec": self.specification,
+            "scaled": self.scaled,
+            "finding": dict(self.finding),
+            "twins": self.twins,
+            "suffixes": list(self.suffixes),
+            "panelWidth": self.panel_width,
+            "missing": self.missing,
+        }
+
+    def _places(self) -> list[int]:
+        """Give each row's place: its values' indices as the digits of one number."""
+        place = pl.lit(0, pl.Int64)
+        for dimension in self.dimensions:
+            values = {value: index for index, value in enumerate(dimension.values)}
+            index = pl.col(dimension.key).replace_strict(
+                values, default=None, return_dtype=pl.Int64
+            )
+            place = place * len(dimension.values) + index
+        places = self.rows.select(place.alias("place"))["place"]
+        if places.null_count():
+            raise ValueError(f"chart {self.anchor}: a row has a value that no dimension names")
+        if places.n_unique() != places.len():
+            raise ValueError(f"chart {self.anchor}: two rows stand at the same values")
+        return places.to_list()
+
+
+def _shorten(column: pl.Series, digits: int) -> list[float | None]:
+    """Keep some significant digits, and at least as many decimals."""
+    return [None if value is None else _short(float(value), digits) for value in column]
+
+
+def _short(value: float, digits: int) -> float | None:
+    if not math.isfinite(value):
+        return None
+    kept = round(value, digits) if abs(value) >= 1 else float(f"{value:.{digits}g}")
+    return int(kept) if kept == int(kept) else kept
+
+
+def _code(column: pl.Series) -> dict[str, Any]:
+    """Write a column of few distinct texts as indices into a list of them."""
+    values = column.drop_nulls().unique(maintain_order=True).to_list()
+    index = {value: at for at, value in enumerate(values)}
+    return {"values": values, "codes": [index.get(value, -1) for value in column]}
