@@ -20,14 +20,15 @@ export TORCH_INDEX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint install install-dev config lock
+.PHONY: help run test lint install install-dev config docs lock
 
 help:
 	@echo 'make run      install what is missing, run the default study, say where the report is'
 	@echo 'make test     install what is missing, run every test and check'
 	@echo 'make lint     ruff, mypy, snakefmt and snakemake --lint'
 	@echo 'make install  only install'
-	@echo 'make config   write the default configuration, its schema and docs/columns.md from the code'
+	@echo 'make config   write the default configuration, its schema and the pages on keys and columns from the code'
+	@echo 'make docs     build the documentation into site/, every link checked'
 	@echo 'make lock     solve the locks in envs/ again (UPGRADE=1: with the newest releases)'
 	@sed -n 's/^#   /  /p' Makefile
 
@@ -58,6 +59,11 @@ config: install
 	mv workflow/schemas/config.schema.json.new workflow/schemas/config.schema.json
 	$(IN_VENV) python -m llm_variability.tables > docs/columns.md.new
 	mv docs/columns.md.new docs/columns.md
+	$(IN_VENV) python -m llm_variability.config_document > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
+
+docs: install-dev
+	NO_MKDOCS_2_WARNING=1 $(IN_VENV) mkdocs build --strict
 
 lock:
 	$(PYTHON) envs/lock.py $(if $(UPGRADE),--upgrade)

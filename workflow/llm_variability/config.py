@@ -867,19 +867,19 @@ def _dotted(loc: Loc) -> str:
     return text
 
 
-def _submodel(annotation: Any) -> type[BaseModel] | None:
+def submodel(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in get_args(annotation):
-        if (found := _submodel(argument)) is not None:
+        if (found := submodel(argument)) is not None:
             return found
     return None
 
 
-def _is_mapping(annotation: Any) -> bool:
+def is_mapping(annotation: Any) -> bool:
     if get_origin(annotation) is dict:
         return True
-    return any(_is_mapping(argument) for argument in get_args(annotation))
+    return any(is_mapping(argument) for argument in get_args(annotation))
 
 
 def _describe(model: type[BaseModel], loc: Loc) -> tuple[FieldInfo | None, type[BaseModel] | None]:
@@ -891,14 +891,14 @@ def _describe(model: type[BaseModel], loc: Loc) -> tuple[FieldInfo | None, type[
         if section is None or part not in section.model_fields:
             break
         field = section.model_fields[str(part)]
-        inner = _submodel(field.annotation)
-        if inner is not None and _is_mapping(field.annotation):
+        inner = submodel(field.annotation)
+        if inner is not None and is_mapping(field.annotation):
             next(parts, None)
         section = inner or section
     return field, section
 
 
-def _allowed_text(field: FieldInfo | None) -> str:
+def allowed_text(field: FieldInfo | None) -> str:
     extra = field.json_schema_extra if field is not None else None
     return str(extra.get("allowed", "")) if isinstance(extra, dict) else ""
 
@@ -924,18 +924,18 @@ def _problem_lines(
             hint = f"; did you mean {near[0]!r}?" if near else ""
             yield loc, f"unknown key{hint} Allowed: {', '.join(known)}".replace("key A", "key. A")
         elif problem["type"] == "missing":
-            allowed = _allowed_text(field)
+            allowed = allowed_text(field)
             yield loc, f"is missing. Allowed: {allowed}" if allowed else "is missing"
         elif problem["type"] == "string_pattern_mismatch":
             yield loc, f"{problem['input']!r} is no name. Allowed: {NAME_RULE}"
         elif problem["type"] in ("source", "empty", "twice"):
             yield loc, problem["msg"]
         elif problem["type"] == "grid":
-            yield loc, f"{problem['msg']}. Allowed: {_allowed_text(field)}"
+            yield loc, f"{problem['msg']}. Allowed: {allowed_text(field)}"
         else:
             value = json.dumps(problem["input"], default=str)
             value = value if len(value) <= 60 else f"{value[:57]}..."
-            allowed = _allowed_text(field) or problem["msg"]
+            allowed = allowed_text(field) or problem["msg"]
             yield loc, f"{value} is not allowed. Allowed: {allowed}"
 
 
@@ -1068,7 +1068,7 @@ DEFAULT: dict[str, Any] = {
 
 def _comment(field: FieldInfo) -> str:
     text = (field.description or "").strip()
-    allowed = _allowed_text(field)
+    allowed = allowed_text(field)
     return f"{text} Allowed: {allowed}." if allowed else text
 
 
@@ -1078,7 +1078,7 @@ def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, 96, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
 
 
-def _scalar(value: Any) -> str:
+def yaml_scalar(value: Any) -> str:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     return (
@@ -1092,12 +1092,12 @@ def _scalar(value: Any) -> str:
 def _yaml_lines(section: type[BaseModel], values: Mapping[str, Any], indent: str) -> Iterator[str]:
     for key, field in section.model_fields.items():
         yield from _wrapped(_comment(field), indent)
-        inner = _submodel(field.annotation)
+        inner = submodel(field.annotation)
         if key not in values:
-            yield f"{indent}# {key}: {_scalar(field.default)}"
+            yield f"{indent}# {key}: {yaml_scalar(field.default)}"
         elif inner is None:
-            yield f"{indent}{key}: {_scalar(values[key])}"
-        elif _is_mapping(field.annotation):
+            yield f"{indent}{key}: {yaml_scalar(values[key])}"
+        elif is_mapping(field.annotation):
             yield f"{indent}{key}:"
             for name, entry in values[key].items():
                 yield f"{indent}  {name}:"
