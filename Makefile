@@ -20,7 +20,7 @@ export TORCH_INDEX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint install install-dev config docs lock
+.PHONY: help run test lint install install-dev config docs docs-pictures lock
 
 help:
 	@echo 'make run      install what is missing, run the default study, say where the report is'
@@ -64,6 +64,9 @@ config: install
 
 docs: install-dev
 	NO_MKDOCS_2_WARNING=1 $(IN_VENV) mkdocs build --strict
+
+docs-pictures: install-dev
+	$(IN_VENV) python docs/scripts/pictures.py
 
 lock:
 	$(PYTHON) envs/lock.py $(if $(UPGRADE),--upgrade)
