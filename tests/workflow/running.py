@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,14 @@ import psutil
 import yaml
 
 HOME = Path(__file__).parents[2]
-SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(HOME / "Snakefile")]
+
+
+def run_from(home: Path) -> list[str]:
+    """Begin a command that runs the workflow of a checkout."""
+    return [sys.executable, "-m", "snakemake", "--snakefile", str(home / "Snakefile")]
+
+
+SNAKEMAKE = run_from(HOME)
 
 Job = tuple[str, str]
 
@@ -84,10 +92,11 @@ def serving(folder: Path) -> Iterator[FakeServer]:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder in which the workflow runs, with its configuration."""
+    """A folder in which the workflow runs, with its configuration. home: the checkout it is of."""
 
     folder: Path
     profile: Path = HOME / "profiles/default"
+    home: Path = HOME
 
     def configure(self, config: dict[str, Any]) -> None:
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
@@ -95,7 +104,7 @@ class Workspace:
     def command(self, *arguments: str) -> list[str]:
         config = str(self.folder / "config.yaml")
         return [
-            *SNAKEMAKE,
+            *run_from(self.home),
             "--workflow-profile",
             str(self.profile),
             "--directory",
@@ -158,6 +167,15 @@ class Workspace:
                 if line.endswith(b"\n") and "draw" in (record := json.loads(line)):
                     keys.append((record["draw"]["prompt_id"], record["draw"]["replicate"]))
         return keys
+
+
+def copy_checkout(folder: Path) -> Path:
+    """Copy what the workflow runs from into a folder, where a test may edit it."""
+    for name in ("workflow", "config", "resources", "envs", "docs"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(HOME / name, folder / name, ignore=ignored)
+    shutil.copy(HOME / "Snakefile", folder)
+    return folder
 
 
 def parse_jobs(text: str) -> set[Job]:

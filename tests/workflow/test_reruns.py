@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import copy
 import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from running import HOME, FakeServer, Job, Workspace, small_study
+from running import FakeServer, Job, Workspace, copy_checkout, small_study
 
-JOINT = {
-    ("configuration", ""),
-    ("adjust", "study=labels"),
-    ("tables", ""),
-    ("report", ""),
-    ("all", ""),
-}
+PAGE = {("report", ""), ("all", "")}
+JOINT = PAGE | {("configuration", ""), ("adjust", "study=labels"), ("tables", "")}
 LENGTHS = {("output_length", "study=labels")}
 
 
@@ -28,10 +25,26 @@ def base(server: FakeServer) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, base: dict[str, Any]) -> Workspace:
-    workspace = Workspace(tmp_path_factory.mktemp("finished"))
+    home = copy_checkout(tmp_path_factory.mktemp("home"))
+    workspace = Workspace(tmp_path_factory.mktemp("finished"), home=home)
     workspace.configure(base)
     workspace.run()
     return workspace
+
+
+@pytest.fixture
+def edited(finished: Workspace) -> Iterator[Callable[[str], None]]:
+    """Add a line to a file of the package; it is taken away after the test."""
+    kept: dict[Path, bytes] = {}
+
+    def edit(name: str) -> None:
+        path = finished.home / "workflow/llm_variability" / name
+        kept[path] = path.read_bytes()
+        path.write_bytes(kept[path] + b"\n")
+
+    yield edit
+    for path, content in kept.items():
+        path.write_bytes(content)
 
 
 @pytest.fixture
@@ -77,16 +90,29 @@ def test_a_finished_run_has_nothing_left_to_do(finished: Workspace) -> None:
     assert finished.planned_jobs() == set()
 
 
-def test_an_edit_of_the_package_reruns_nothing(finished: Workspace) -> None:
-    (HOME / "workflow/llm_variability/draws/cells.py").touch()
+def test_an_edit_of_the_package_reruns_nothing(
+    finished: Workspace, edited: Callable[[str], None]
+) -> None:
+    edited("draws/cells.py")
+    edited("fits/profile.py")
     assert finished.planned_jobs() == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["templates/page.css", "templates/page.html", "scripts/explorer.js", "wording.py"]
+)
+def test_a_change_of_style_or_words_only_renders_the_page_again(
+    finished: Workspace, edited: Callable[[str], None], name: str
+) -> None:
+    edited(f"report/{name}")
+    assert finished.planned_jobs() == PAGE
 
 
 def test_another_environment_reruns_no_measurement(
     finished: Workspace, changed: dict[str, Any]
 ) -> None:
     finished.configure({**changed, "environment": "gpu"})
-    assert finished.planned_jobs() == {("configuration", ""), ("report", ""), ("all", "")}
+    assert finished.planned_jobs() == {("configuration", "")} | PAGE
 
 
 def test_a_new_model_runs_only_its_own_jobs_and_the_joint_ones(
@@ -178,8 +204,7 @@ def test_asterisks_of_adjusted_p_values_draw_every_heatmap_again(
     redrawn = {
         ("heatmap", f"study=labels, model={model}, encoder=minilm") for model in ("first", "second")
     }
-    again = {("configuration", ""), ("report", ""), ("all", "")}
-    assert finished.planned_jobs() == redrawn | again
+    assert finished.planned_jobs() == redrawn | {("configuration", "")} | PAGE
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ from llm_variability.report.level_tests import (
     PUBLISHED_VIEWS,
     name_model_figures,
 )
+from llm_variability.report.page_files import digest_page_files
 from llm_variability.stimuli.labels import read_label_stimuli
 
 MEASUREMENTS = {
@@ -673,7 +674,7 @@ rule report:
         features=lambda wildcards, input: brace_paths(input.features),
         draws=lambda wildcards, input: brace_paths([*input.draws, *input.code_draws]),
         calibration="--calibration" if CALIBRATION.is_file() else "",
-        version=REPORT_VERSION,
+        page_files=digest_page_files(),
     shell:
         "python -m llm_variability.report"
         " --log {log:q}"

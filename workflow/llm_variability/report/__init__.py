@@ -10,7 +10,8 @@
 and of studies of code and of personas: code-figures, code-heatmaps, code-tables, persona-figures,
 persona-tables.
 
-`VERSION` is a parameter of the stage's rules: raise it when figures or tables change in substance.
+`VERSION` is a parameter of the rules of figures and tables: raise it when these change in
+substance. The page is rendered again by itself when a file of this package changes (`page_files`).
 """
 
 VERSION = "6"
