@@ -17,6 +17,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
+
+from llm_variability import __version__
 
 HOME = Path(__file__).parents[2]
 PAGES = sorted(
@@ -150,3 +153,8 @@ def test_sections_that_a_page_names_are_those_of_the_report() -> None:
     )
     assert len(rows) > 10
     assert set(rows) <= headings
+
+
+def test_what_is_to_be_cited_is_this_version() -> None:
+    cited = yaml.safe_load((HOME / "CITATION.cff").read_text(encoding="utf-8"))
+    assert str(cited["version"]) == __version__
