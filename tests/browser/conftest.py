@@ -1,8 +1,8 @@
-"""Shared by the browser tests: a helper module that lies beside them."""
+"""Shared by the browser tests: modules that lie beside them, and beside the unit tests."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit")]

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 from chromium import BROWSER_TEST, run_chromium
 
+from page_elements import without_scripts
+
 pytestmark = BROWSER_TEST
 
 unit = Path(__file__).parents[1] / "unit"
@@ -29,7 +31,8 @@ def page(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def dom(page, tmp_path_factory) -> str:
-    return run_chromium(tmp_path_factory.mktemp("profile"), "--dump-dom", page.as_uri())
+    profile = tmp_path_factory.mktemp("profile")
+    return without_scripts(run_chromium(profile, "--dump-dom", page.as_uri()))
 
 
 def test_texts_stay_texts_and_run_nothing(dom):

@@ -18,6 +18,7 @@ import pytest
 from chromium import BROWSER_TEST, run_chromium
 
 from llm_variability.report.svg import compact_svg
+from page_elements import without_scripts
 
 pytestmark = BROWSER_TEST
 
@@ -61,7 +62,8 @@ def page(tmp_path_factory, listener) -> Path:
 
 @pytest.fixture(scope="module")
 def dom(page, tmp_path_factory) -> str:
-    return run_chromium(tmp_path_factory.mktemp("profile"), "--dump-dom", page.as_uri())
+    profile = tmp_path_factory.mktemp("profile")
+    return without_scripts(run_chromium(profile, "--dump-dom", page.as_uri()))
 
 
 def test_the_listener_would_notice_a_request(listener, tmp_path):

@@ -18,7 +18,7 @@ def without_scripts(html: str) -> str:
 
     def drop(found: re.Match[str]) -> str:
         digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
-        return "" if f"sha256-{digest}&#39;" in policy[1] else found[0]
+        return "" if f"sha256-{digest}" in policy[1] else found[0]
 
     data = r'<script type="application/json"[^>]*>[^<]*</script>'
     return re.sub(r"<script>(.*?)</script>", drop, re.sub(data, "", html), flags=re.DOTALL)

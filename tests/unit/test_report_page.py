@@ -127,8 +127,8 @@ def test_a_switch_shows_the_text_level_with_formats_fixed_and_needs_no_script(pa
 
 
 def test_what_the_page_does_not_hold_is_a_file_and_said_to_be(page):
-    # Heatmaps of four tests in the published coding, and of all six under the second encoder; of the
-    # second also counts of four tests and estimates of three levels.
+    # Heatmaps of four tests in the published coding, and of all six under the second encoder; of
+    # that also counts of four tests and estimates of three levels.
     assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 6 + 4 + 3
 
 

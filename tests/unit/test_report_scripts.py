@@ -55,3 +55,7 @@ def test_no_script_is_allowed_where_there_is_none():
 def test_a_script_that_would_end_itself_is_refused(text):
     with pytest.raises(ValueError, match="ends it"):
         Script("broken", text)
+
+
+def test_scripts_may_not_turn_text_into_code():
+    assert "eval" not in allow_scripts([Script("title", "1")])

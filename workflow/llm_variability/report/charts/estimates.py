@@ -50,7 +50,7 @@ def _specify() -> dict[str, Any]:
             ),
         ),
     )
-    squares = base.mark_rect(stroke="white", strokeWidth=1.5).encode(
+    squares = base.mark_rect(stroke="white", strokeWidth=1.5, invalid="show").encode(
         color=altair.condition(
             empty,
             altair.value("#8a93a3"),
@@ -71,7 +71,7 @@ def _specify() -> dict[str, Any]:
         description="say:N",
     )
     dark = "isValid(datum.estimate) && luminance(scale('color', datum.estimate)) < 0.19"
-    numbers = base.mark_text(fontSize=11, aria=False).encode(
+    numbers = base.mark_text(fontSize=11, aria=False, invalid="show").encode(
         text="mark:N",
         color=altair.condition(dark, altair.value("#ffffff"), altair.value("#1d2433")),
     )
@@ -215,10 +215,10 @@ def chart_estimates(
         numbers=[
             Number("estimate", "β"),
             Number("ci_low", "95% interval", upto="ci_high"),
-            Number("p_value", "p", "p", 4),
-            Number("p_holm", "p, Holm", "p", 4),
-            Number("p_bh", "p, Benjamini-Hochberg", "p", 4),
-            Number("n_observations", "n", "count", 12),
+            Number("p_value", "p", "p"),
+            Number("p_holm", "p, Holm", "p"),
+            Number("p_bh", "p, Benjamini-Hochberg", "p"),
+            Number("n_observations", "n", "count"),
         ],
         words=["flag", "reason"],
         rows=rows,

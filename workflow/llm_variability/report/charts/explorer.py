@@ -7,14 +7,18 @@ beside them those of the rows that differ in the compared dimensions only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-FORMATS = ("signed", "plain", "p", "count", "percent")
+from llm_variability.report.contrasts import SIGNIFICANCE
+
+DECIMALS = {"signed": 2, "plain": 3, "percent": 3, "count": 0}
+"""Decimals with which the page writes a number of each format; a percent is kept as a share."""
+
+FORMATS = (*DECIMALS, "p")
 """How a number is written; `explorer.js` does it."""
 
 
@@ -42,7 +46,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a row: its column, its heading, how it is written, digits it is kept with.
+    """A number of a row: its column, its heading, how it is written.
 
     upto: the column of the upper end, if it is the lower end of an interval.
     """
@@ -50,7 +54,6 @@ class Number:
     key: str
     label: str
     format: str = "signed"
-    digits: int = 3
     upto: str | None = None
 
     def __post_init__(self) -> None:
@@ -118,7 +121,7 @@ class Chart:
             "places": self._places(),
             "columns": {
                 **{
-                    key: _shorten(self.rows[key], each.digits)
+                    key: _shorten(self.rows[key], each.format)
                     for each in self.numbers
                     for key in (each.key, each.upto)
                     if key
@@ -152,16 +155,26 @@ class Chart:
         return places.to_list()
 
 
-def _shorten(column: pl.Series, digits: int) -> list[float | None]:
-    """Keep some significant digits, and at least as many decimals."""
-    return [None if value is None else _short(float(value), digits) for value in column]
+def round_as_written(value: float, form: str) -> float:
+    """Round a number so that the script writes it as the page's tables do.
+
+    The script rounds once more to the same decimals, which changes nothing. p-values keep the
+    decimals that leave them on their side of .05; those below .001 keep one digit.
+    """
+    if form != "p":
+        return round(value, DECIMALS[form])
+    if value < 0.001:
+        return float(f"{value:.0e}")
+    return next(
+        short
+        for decimals in range(3, 18)
+        if ((short := round(value, decimals)) < SIGNIFICANCE) == (value < SIGNIFICANCE)
+    )
 
 
-def _short(value: float, digits: int) -> float | None:
-    if not math.isfinite(value):
-        return None
-    kept = round(value, digits) if abs(value) >= 1 else float(f"{value:.{digits}g}")
-    return int(kept) if kept == int(kept) else kept
+def _shorten(column: pl.Series, form: str) -> list[float | int | None]:
+    values = [None if value is None else round_as_written(value, form) for value in column]
+    return [int(value) if value is not None and value == int(value) else value for value in values]
 
 
 def _code(column: pl.Series) -> dict[str, Any]:

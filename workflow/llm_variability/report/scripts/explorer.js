@@ -21,7 +21,7 @@
     p: (value) => {
       if (value < 0.001) return "< .001";
       let text = value.toFixed(3);
-      for (let decimals = 4; decimals < 7 && Number(text) < 0.05 !== value < 0.05; decimals++) {
+      for (let decimals = 4; decimals < 18 && Number(text) < 0.05 !== value < 0.05; decimals++) {
         text = value.toFixed(decimals);
       }
       return text.replace(/^0/, "");
@@ -88,7 +88,7 @@
       this.figure.append(
         this.switches, this.drawing, this.readout, this.finding, this.files, this.table,
       );
-      this.figure.hidden = false;
+      for (const fallback of this.figure.querySelectorAll(".fallback")) fallback.remove();
       if (this.chart.panels.filter((key) => this.byKey.get(key).values.length > 1).length > 1) {
         this.addSelect("Panels", "panels", this.chart.panels.map((key) => this.byKey.get(key).label),
           (index) => { this.panel = this.chart.panels[index]; });
@@ -136,7 +136,11 @@
     }
 
     update() {
-      this.shown = this.settle();
+      const order = [this.panel, ...this.chart.across];
+      this.shown = [...this.settle()].sort((a, b) => {
+        const key = order.find((each) => a.values.get(each) !== b.values.get(each));
+        return key === undefined ? 0 : a.values.get(key) - b.values.get(key);
+      });
       this.writeFinding();
       this.writeFiles();
       this.fillTable();
