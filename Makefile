@@ -20,7 +20,7 @@ export TORCH_INDEX
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint install install-dev config docs docs-pictures lock
+.PHONY: help run test lint install install-dev config docs docs-pictures docs-gallery lock
 
 help:
 	@echo 'make run      install what is missing, run the default study, say where the report is'
@@ -67,6 +67,9 @@ docs: install-dev
 
 docs-pictures: install-dev
 	$(IN_VENV) python docs/scripts/pictures.py
+
+docs-gallery: install-dev
+	$(IN_VENV) python docs/scripts/gallery.py results --screenshot
 
 lock:
 	$(PYTHON) envs/lock.py $(if $(UPGRADE),--upgrade)
