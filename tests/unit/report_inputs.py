@@ -43,6 +43,7 @@ DESIGN = Design(
 )
 GROUPS = ("Black", "Hispanic", "Asian", "White")
 NAMES_A_GROUP = 20
+DRAWS_EACH, GREEDY_DRAWS_EACH = 5, 2
 NAMES_DESIGN = Design(
     "format",
     (Factor("group", GROUPS, "White"),),
@@ -97,11 +98,16 @@ def list_prompts(design: Design = DESIGN) -> pl.DataFrame:
                 "prompt_id": "/".join([block, *names]),
                 "system": "You are a chatbot",
                 "prompt": f"Write a thirty-word {block} about {whom}.",
-                "replicates": 1 if design.unit else 5,
-                "greedy_replicates": 1 if design.unit else 2,
+                "replicates": 1 if design.unit else DRAWS_EACH,
+                "greedy_replicates": 1 if design.unit else GREEDY_DRAWS_EACH,
             }
         )
     return pl.DataFrame(rows)
+
+
+def draws_of(temperature: str, design: Design) -> int:
+    """How often a prompt is drawn in a setting of this temperature."""
+    return 1 if design.unit else GREEDY_DRAWS_EACH if temperature == "0" else DRAWS_EACH
 
 
 def list_terms(design: Design = DESIGN) -> list[str]:
@@ -298,7 +304,7 @@ def _similarity(grid: Any, shift: float, design: Design, over_long: int) -> pl.D
     frames = []
     for temperature, top_p in list_settings(grid):
         anchor = temperature == "0" and design.greedy_is_anchor
-        replicates = (2 if temperature == "0" else 5) if design.unit is None else 1
+        replicates = draws_of(temperature, design)
         mates = (replicates if design.unit is None else NAMES_A_GROUP) - 1
         level = 1.0 if anchor else 0.85 - 0.2 * float(temperature)
         level -= 0.0 if top_p is None else 0.1 * float(top_p)
@@ -324,7 +330,7 @@ def _counts(grid: Any, empty: int, truncated: int, design: Design, words: int) -
     prompts = list_prompts(design).select(*design.columns, "prompt_id")
     frames = []
     for temperature, top_p in list_settings(grid):
-        draws = (2 if temperature == "0" else 5) if design.unit is None else 1
+        draws = draws_of(temperature, design)
         bad = {"empty": empty, "truncated": truncated} if temperature == "2.0" else {}
         if design.unit is not None:
             bad = {}
@@ -352,7 +358,7 @@ def _counts(grid: Any, empty: int, truncated: int, design: Design, words: int) -
 
 def _draws(design: Design) -> pl.DataFrame:
     prompts = list_prompts(design).select(*design.columns, "prompt_id")
-    draws = 5 if design.unit is None else 1
+    draws = draws_of("1.0", design)
     replicates = pl.DataFrame({"replicate": range(draws)})
     frame = prompts.join(replicates, how="cross").with_row_index("row")
     texts = [HOSTILE[row // draws % len(HOSTILE)] for row in range(frame.height)]
@@ -467,6 +473,66 @@ def _write_manifest(path: Path, name: str) -> None:
     path.write_text(json.dumps(manifest))
 
 
+def _of(folder: Path, pattern: str) -> list[str]:
+    return [str(path) for path in sorted(folder.glob(pattern))]
+
+
+def list_studies(folder: Path) -> list[str]:
+    """The studies of groups that a folder has results of."""
+    return sorted(path.stem for path in (folder / "adjusted").glob("*"))
+
+
+def list_table_arguments(folder: Path) -> list[str]:
+    """The command for the tables of the page, and its arguments."""
+    return [
+        "tables",
+        "--adjusted",
+        *_of(folder, "adjusted/*"),
+        "--similarity",
+        *_of(folder, "similarity/*/*/*"),
+        "--counts",
+        *(path for study in list_studies(folder) for path in _of(folder, f"counts/{study}/*")),
+        "--stimuli",
+        *(f"{folder}/stimuli/{study}.parquet" for study in list_studies(folder)),
+        "--diversity",
+        *_of(folder, "diversity/*/*/*"),
+        "--outdir",
+        str(folder / "tables"),
+    ]
+
+
+def list_page_arguments(folder: Path, further: Sequence[str] = ()) -> list[str]:
+    """The command for the page, and its arguments. further: of studies of code and of personas."""
+    given = set(further)
+
+    def of(*patterns: str) -> list[str]:
+        paths = [path for pattern in patterns for path in _of(folder, pattern)]
+        return [path for path in paths if path not in given and Path(path).is_file()]
+
+    return [
+        "page",
+        "--tables",
+        *of("tables/*.csv"),
+        "--figures",
+        *of("figures/*/*/*.svg"),
+        "--study-figures",
+        *of("figures/*/*.svg"),
+        "--manifests",
+        *of("models/*.json", "encoders/*.json"),
+        "--draws",
+        *of("draws/*/*/*", "draws/*/*/*/*"),
+        "--stimuli",
+        *of("stimuli/*"),
+        "--throughput",
+        *of("throughput/*"),
+        "--config",
+        str(folder / "config.yaml"),
+        "--output",
+        str(folder / "report.html"),
+        *further,
+    ]
+
+
 def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
     """Run the report's commands over the results of a folder; returns the page.
 
@@ -477,9 +543,6 @@ def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
 
     all_suffixes, drawing.SUFFIXES = drawing.SUFFIXES, tuple(suffixes)
 
-    def of(pattern: str) -> list[str]:
-        return [str(path) for path in sorted(folder.glob(pattern))]
-
     for path in sorted((folder / "fits").glob("*/*/*.parquet")):
         model, encoder = path.parent.name, path.stem
         stem = folder / "figures" / path.relative_to(folder / "fits").with_suffix("")
@@ -489,57 +552,18 @@ def make_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> Path:
         )
         similarity = folder / "similarity" / path.relative_to(folder / "fits")
         main(["cosine", "--similarity", str(similarity), "--stem", f"{stem}-cosine"])
-    for study in sorted(path.stem for path in (folder / "stimuli").glob("*")):
+    for study in list_studies(folder):
         study_folder = folder / "figures" / study
         adjusted = str(folder / f"adjusted/{study}.parquet")
         for encoder in sorted(path.stem for path in (folder / "encoders").glob("*")):
-            similarity_files = of(f"similarity/{study}/*/{encoder}.parquet")
+            similarity_files = _of(folder, f"similarity/{study}/*/{encoder}.parquet")
             main(
                 ["models", "--adjusted", adjusted, "--similarity", *similarity_files]
                 + ["--stem", str(study_folder / encoder)]
             )
-        counts = of(f"counts/{study}/*")
+        counts = _of(folder, f"counts/{study}/*")
         main(["lengths", "--counts", *counts, "--stem", str(study_folder / "output_length")])
-    main(
-        [
-            "tables",
-            "--adjusted",
-            *of("adjusted/*"),
-            "--similarity",
-            *of("similarity/*/*/*"),
-            "--counts",
-            *of("counts/*/*"),
-            "--stimuli",
-            *of("stimuli/*"),
-            "--diversity",
-            *of("diversity/*/*/*"),
-            "--outdir",
-            str(folder / "tables"),
-        ]
-    )
-    main(
-        [
-            "page",
-            "--tables",
-            *of("tables/*.csv"),
-            "--figures",
-            *of("figures/*/*/*.svg"),
-            "--study-figures",
-            *of("figures/*/*.svg"),
-            "--manifests",
-            *of("models/*.json"),
-            *of("encoders/*.json"),
-            "--draws",
-            *of("draws/*/*/*"),
-            "--stimuli",
-            *of("stimuli/*"),
-            "--throughput",
-            *of("throughput/*"),
-            "--config",
-            str(folder / "config.yaml"),
-            "--output",
-            str(folder / "report.html"),
-        ]
-    )
+    main(list_table_arguments(folder))
+    main(list_page_arguments(folder))
     drawing.SUFFIXES = all_suffixes
     return folder / "report.html"
