@@ -247,6 +247,45 @@ DIVERSITY = Table(
     row="a measure of a block and group at a setting",
 )
 
+EXAMPLES = Table(
+    "examples",
+    {
+        "study": Column(pl.String, "study"),
+        "model": Column(pl.String, "language model"),
+        **SETTING,
+        "group": Column(pl.String, "levels, as in Asian, woman; the augmentation; the persona"),
+        "block": Column(pl.String, "format or task"),
+        "role": Column(
+            pl.String,
+            "why it is here: medoid, farthest, first (nothing there can be compared), first STATUS"
+            " or first program STATUS (of a prompt's draws of that status)",
+        ),
+        "measure": Column(pl.String, "what similarity is measured by"),
+        "similarity": Column(
+            pl.Float64, "mean to what it is compared with; null unless medoid or farthest", True
+        ),
+        "mates": Column(pl.Int64, "draws it is compared with; 0 unless medoid or farthest"),
+        "prompt_id": Column(pl.String, "the prompt drawn from"),
+        "replicate": Column(pl.Int32, "number of the draw"),
+        "seed": Column(pl.Int64, "seed sent with the request"),
+        "status": Column(pl.String, f"one of {', '.join(STATUSES)}"),
+        "program": Column(pl.String, "what the reply holds, where a program is wanted", True),
+        "finish_reason": Column(pl.String, "why the server stopped", nullable=True),
+        "system": Column(pl.String, "system prompt; null for none", nullable=True),
+        "prompt": Column(pl.String, "user turn, at most 4,000 characters of it"),
+        "prompt_characters": Column(pl.Int64, "characters of the whole user turn"),
+        "text": Column(
+            pl.String,
+            "what is measured, or else what the server sent: at most 4,000 characters of it",
+        ),
+        "characters": Column(pl.Int64, "characters of the whole text"),
+        "words": Column(pl.Int64, "words of the whole text, parted by white space"),
+        "error": Column(pl.String, "the server's refusal, for status error", nullable=True),
+        "file": Column(pl.String, "draws table with the whole text, within the results folder"),
+    },
+    row="a draw that was chosen to be shown",
+)
+
 STUDY_TABLES = (
     STIMULI,
     DRAWS,
@@ -258,6 +297,7 @@ STUDY_TABLES = (
     FITS,
     ADJUSTED,
     DIVERSITY,
+    EXAMPLES,
 )
 
 TABLES = {table.name: table for table in (*STUDY_TABLES, *CODE_TABLES, *PERSONA_TABLES)}
