@@ -1,8 +1,8 @@
 """llm-variability: how much the outputs of language models vary.
 
-fetch -> stimuli -> draws -> similarity -> fits, sensitivity, diversity -> report: a .smk file and a
-subpackage each. Of studies of code: augmentation, code, curves; of personas: personas, dialogues,
-linguistics, separation. Only when asked for: validation, calibration.
+fetch -> stimuli -> draws -> similarity -> fits, sensitivity, diversity, examples -> report: a .smk
+file and a subpackage each. Of studies of code: augmentation, code, curves; of personas: personas,
+dialogues, linguistics, separation. Only when asked for: validation, calibration.
 """
 
 import sys
@@ -48,6 +48,7 @@ include: "workflow/rules/separation.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/diversity.smk"
 include: "workflow/rules/fits.smk"
+include: "workflow/rules/examples.smk"
 include: "workflow/rules/report_personas.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/validation.smk"

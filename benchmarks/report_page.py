@@ -19,6 +19,8 @@ from llm_variability.report import figures as drawing
 from llm_variability.report.__main__ import main as report
 
 INPUTS = Path(__file__).parents[1] / "tests/unit/report_inputs.py"
+TEXT = " ".join(["thirty"] * 30)
+"""What every example answers: as many words as the published prompts ask for."""
 
 
 def copy_figures(folder: Path, name: str, others: list[Path], other_names: list[str]) -> None:
@@ -75,7 +77,7 @@ def write_page(results: Path) -> float:
     began = time.perf_counter()
     parts = {"tables": "tables/*", "figures": "figures/*/*/*", "study_figures": "figures/*/*.svg"}
     parts |= {"manifests": "*s/*.json", "draws": "draws/*/*/*", "stimuli": "stimuli/*"}
-    parts |= {"config": "config.yaml"}
+    parts |= {"examples": "examples/*/*", "config": "config.yaml"}
     report(["page", *files(**parts), "--output", str(results / "report.html")])
     return time.perf_counter() - began
 
@@ -93,7 +95,7 @@ def main() -> None:
         results = Path(folder)
         seconds = []
         for study, design in (("labels", made_up.DESIGN), ("names", made_up.NAMES_DESIGN)):
-            made_up.write_results(results, study, models, encoders, design=design)
+            made_up.write_results(results, study, models, encoders, design=design, texts=[TEXT])
             seconds.append(draw_figures(results, study, models, encoders))
         page_seconds = write_page(results)
         text = (results / "report.html").read_text(encoding="utf-8")

@@ -41,6 +41,7 @@ SHOWN = {
     "dialogues": ("a second turn", "personas"),
     "linguistics": ("wording of prompts", "personas"),
     "separation": ("within and between", "personas"),
+    "examples": ("draws to be shown", "all"),
     "report": ("figures, tables, page", "all"),
 }
 """What a stage makes, and the studies that take it."""

@@ -514,6 +514,6 @@ def make_code_page(folder: Path, arguments: Sequence[str]) -> Path:
         + ["--tables", *(path for path in _of(folder, "tables/*.csv") if "/code_" not in path)]
         + ["--manifests", *_of(folder, "models/*.json"), "--stimuli", *_of(folder, "stimuli/*")]
         + ["--draws", *_of(folder, "draws/*/*/*/*"), "--config", str(folder / "config.yaml")]
-        + ["--output", str(folder / "report.html")]
+        + ["--examples", *_of(folder, "examples/*/*"), "--output", str(folder / "report.html")]
     )
     return folder / "report.html"

@@ -586,6 +586,6 @@ def make_persona_page(folder: Path, arguments: Sequence[str]) -> Path:
         ["page", *arguments, "--tables", *tables, "--programs", *of(folder, "programs/*/*")]
         + ["--manifests", *of(folder, "models/*.json"), "--stimuli", *of(folder, "stimuli/*")]
         + ["--draws", *of(folder, "draws/*/*/*"), "--config", str(folder / "config.yaml")]
-        + ["--output", str(folder / "report.html")]
+        + ["--examples", *of(folder, "examples/*/*"), "--output", str(folder / "report.html")]
     )
     return folder / "report.html"

@@ -23,6 +23,7 @@ from llm_variability.tables import (
     COUNTS,
     DIVERSITY,
     DRAWS,
+    EXAMPLES,
     FITS,
     SIMILARITY,
     STIMULI,
@@ -383,6 +384,66 @@ def _throughput(study: str) -> pl.DataFrame:
     return pl.DataFrame([row], schema={k: c.dtype for k, c in THROUGHPUT.columns.items()})
 
 
+def list_groups(design: Design) -> list[str]:
+    return [
+        ", ".join(levels)
+        for levels in itertools.product(*(factor.levels for factor in design.factors))
+    ]
+
+
+def write_examples(
+    folder: Path,
+    study: str,
+    models: Sequence[str],
+    settings: Sequence[tuple[str, str | None]],
+    groups: Sequence[str],
+    design: Design,
+    texts: Sequence[str] = HOSTILE,
+) -> None:
+    """Write examples as their stage does: these texts in turn, cut as there.
+
+    Two of each setting and group, one at temperature 0; of each model an empty and a refused draw.
+    """
+    has_programs = not design.factors
+    for model in models:
+        turn = itertools.cycle(texts)
+        rows = []
+
+        def add(
+            setting: tuple[str, str | None],
+            group: str,
+            role: str,
+            model: str = model,
+            turn: Any = turn,
+            rows: list[dict[str, Any]] = rows,
+            **given: Any,
+        ) -> None:
+            text = given.pop("text", None)
+            text = next(turn) if text is None else text
+            row: dict[str, Any] = {"study": study, "model": model, "measure": "encoder"}
+            row |= {"temperature": setting[0], "top_p": setting[1], "group": group, "role": role}
+            row |= {"block": "story", "similarity": 0.5, "mates": 4, "prompt_id": f"story/{group}"}
+            row |= {"replicate": len(rows), "seed": 12_345_678_901_234_567 + len(rows)}
+            row |= {"status": "ok", "program": "ok" if has_programs else None, "error": None}
+            row |= {"finish_reason": "stop", "system": "You are a chatbot"}
+            row |= {"prompt": f"Write about {group}.", "prompt_characters": 13 + len(group)}
+            row |= {"text": text[:4000], "characters": len(text), "words": len(text.split())}
+            row |= {"file": f"draws/{study}/{model}/{cell_name(*setting)}.parquet"}
+            rows.append(row | given)
+
+        for setting in settings:
+            for group in groups:
+                for role in ("medoid", "farthest")[: 1 if setting[0] == "0" else 2]:
+                    add(setting, group, role)
+        failing = {"similarity": None, "mates": 0}
+        add(settings[0], groups[0], "first empty", status="empty", text="", **failing)
+        refusal = {"status": "error", "error": HOSTILE[0], "text": "", "finish_reason": None}
+        add(settings[-1], groups[-1], "first error", **refusal, **failing)
+        path = folder / f"examples/{study}/{model}.parquet"
+        made_by = {"study": study, "model": model, "design": design.to_json()}
+        write_table(pl.DataFrame(rows, infer_schema_length=None), path, EXAMPLES, made_by)
+
+
 def write_results(
     folder: Path,
     study: str = "labels",
@@ -393,11 +454,12 @@ def write_results(
     match: str | None = None,
     over_long: int = 0,
     further: bool = True,
+    texts: Sequence[str] = HOSTILE,
 ) -> None:
     """Write the results of a study as the stages before the report would.
 
     match: how the names of a study of names were chosen. over_long: texts that encoders cut.
-    further: whether there are other analyses than the main one.
+    further: whether there are other analyses than the main one. texts: what examples answer.
     """
     made_by = {"study": study, "design": design.to_json()}
     selection = {} if match is None else {"selection": list_selection(match)}
@@ -407,6 +469,8 @@ def write_results(
         STIMULI,
         made_by | selection | {"files": {"prompts <b>.yaml": "0123abcd"}},
     )
+    settings, groups = list_settings(grid), list_groups(design)
+    write_examples(folder, study, models, settings, groups, design, texts)
     fits = []
     for rank, model in enumerate(models):
         shift = 0.3 if rank % 2 == 0 else -0.4
@@ -525,6 +589,8 @@ def list_page_arguments(folder: Path, further: Sequence[str] = ()) -> list[str]:
         *of("stimuli/*"),
         "--throughput",
         *of("throughput/*"),
+        "--examples",
+        *of("examples/*/*"),
         "--config",
         str(folder / "config.yaml"),
         "--output",

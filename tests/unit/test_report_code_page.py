@@ -28,6 +28,15 @@ def of(folder: Path, pattern: str) -> list[str]:
 def results(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     inputs.write_code_results(folder)
+    others.write_examples(
+        folder,
+        "code",
+        ["model-a", "model-b"],
+        inputs.SETTINGS,
+        ["original", "keyboard-1.0"],
+        inputs.DESIGN,
+        texts=[inputs.HOSTILE_PROGRAM, ""],
+    )
     inputs.make_code_page(folder, inputs.make_code_report(folder))
     return folder
 
@@ -90,7 +99,7 @@ def test_programs_and_prompts_are_escaped(html, page):
     assert "&lt;script&gt;alert(1)" in html
     assert "\x00" not in html and "\u202e" not in html
     assert "{{ 7 * 7 }}" in page.text
-    assert "(no program)" in page.text
+    assert "(no text)" in page.text
 
 
 def test_findings_come_first_and_alarms_are_raised_above(page):

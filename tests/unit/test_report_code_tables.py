@@ -15,7 +15,6 @@ from llm_variability.report.alarms import MIN_PROGRAMS
 from llm_variability.report.code import alarms, statements
 from llm_variability.report.code.rows import pool_cells, tabulate_summaries
 from llm_variability.report.code.schemas import CODE_SCHEMAS
-from llm_variability.report.code.section import choose_programs
 from llm_variability.report.code.tables import (
     collect_code_tables,
     count_paraphrases,
@@ -305,19 +304,6 @@ def test_what_is_left_out_is_counted(tables):
     assert "1 augmented text that another variant" in told
     assert f"{2 * TASKS} paraphrases that no prompt was made of" in told
     assert "does not parse" not in told
-
-
-def test_examples_are_the_first_task_unaltered_and_at_each_methods_end(folder):
-    programs = pl.read_parquet(folder / "programs/code/model-a.parquet")
-    shuffled = programs.sample(fraction=1, shuffle=True, seed=1).sort(
-        pl.col("task") != "humaneval/task-0", maintain_order=True
-    )
-    for frame in (programs, shuffled):
-        chosen = choose_programs(frame, GREEDY)
-        assert chosen["augmentation"][0] == "original"
-        assert set(chosen["augmentation"]) >= {"original", "keyboard-1.0", "synonym-1.0"}
-        assert chosen["task"].unique().to_list() == ["humaneval/task-0"]
-        assert chosen["method"].is_unique().all()
 
 
 def test_one_set_alone_stands_once_in_the_tables(tables):

@@ -14,7 +14,6 @@ import pytest
 from llm_variability.calibration.table import SCHEMA, SHOWN_STUDIES
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.methods import arrange_calibration
-from llm_variability.report.model_section import choose_examples
 from llm_variability.report.pictures import locate_figures
 from llm_variability.report.provenance import (
     find_commit,
@@ -113,7 +112,7 @@ def test_a_switch_shows_the_text_level_with_formats_fixed_and_needs_no_script(pa
         checked = [each for each in radios if each["name"] == name and "checked" in each]
         assert [each["id"] for each in checked] == [f"{name}-1"]
     labels = {each["for"] for each in page.named("label")}
-    assert labels == {each["id"] for each in radios}
+    assert labels - {each["id"] for each in page.named("select")} == {each["id"] for each in radios}
     assert "Shown first: the text level with formats fixed" in page.text
     order = [
         page.text.index(label)
@@ -425,27 +424,6 @@ def test_each_study_has_its_section(tmp_path):
     page = Elements(inputs.make_report(tmp_path).read_text())
     ids = {attributes.get("id") for _, attributes in page.found}
     assert {"study-labels", "study-ages", "study-labels-draws", "study-ages-draws"} <= ids
-
-
-def test_the_first_draw_of_the_first_prompt_is_the_example_of_a_group():
-    stimuli = pl.DataFrame(
-        {"prompt_id": ["p2", "p1", "p3"], "system": [None] * 3, "prompt": ["two", "one", "three"]},
-        schema_overrides={"system": pl.String},
-    )
-    draws = pl.DataFrame(
-        {
-            "prompt_id": ["p1", "p2", "p2", "p3"],
-            "race": ["Asian", "Asian", "Asian", "White"],
-            "gender": ["man"] * 4,
-            "replicate": [0, 1, 0, 4],
-            "text": ["a", "b", "c", "d"],
-        }
-    )
-    chosen = choose_examples(draws, stimuli, inputs.DESIGN)
-    assert chosen.select("race", "text", "prompt").rows() == [
-        ("Asian", "c", "two"),
-        ("White", "d", "three"),
-    ]
 
 
 def test_a_figure_is_known_by_its_path():

@@ -58,7 +58,8 @@ def after_draws(model: str, encoder: str = "minilm") -> set[Job]:
     """The jobs between a model's draws and the joint ones."""
     own = f"study=labels, model={model}"
     counted = {("count_draws", own), ("throughput", f"model={model}")}
-    return counted | {("lexical_diversity", own)} | measured(model, encoder)
+    by_text = {("lexical_diversity", own), ("examples", own)}
+    return counted | by_text | measured(model, encoder)
 
 
 def measured(model: str, encoder: str = "minilm") -> set[Job]:
@@ -221,6 +222,7 @@ def test_asterisks_of_adjusted_p_values_draw_every_heatmap_again(
         ("sensitivity/labels/first/minilm.parquet", "analyse_sensitivity"),
         ("diversity/labels/first/lexical/values.parquet", "lexical_diversity"),
         ("diversity/labels/first/vendi/minilm/fits.parquet", "vendi_score"),
+        ("examples/labels/first.parquet", "examples"),
         ("adjusted/labels.parquet", "adjust"),
         ("figures/labels/first/minilm-cell.svg", "heatmap"),
         ("figures/labels/minilm-cell-signals.svg", "model_figures"),

@@ -42,7 +42,7 @@ def test_the_published_homogeneity_study_has_these_jobs(
     measured = models * encoders * studies
     assert jobs == {
         "generate": models * settings * studies,
-        **dict.fromkeys(("count_draws", "lexical_diversity"), models * studies),
+        **dict.fromkeys(("count_draws", "lexical_diversity", "examples"), models * studies),
         **dict.fromkeys(("embed", "cosine", "vendi_score", "fit", "mean_cosine"), measured),
         "analyse_sensitivity": measured,
         # Of the two studies, labels have two factors and names one.

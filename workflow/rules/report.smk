@@ -9,11 +9,12 @@ REQUIRED INPUTS: {RESULTS}/fits/{study}/{model}/{encoder}.parquet
                  {RESULTS}/stimuli/{study}.parquet
                  {RESULTS}/draws/{study}/{model}/{cell}.parquet  (the last cell of the grid)
                  {RESULTS}/models/{model}.json, {RESULTS}/encoders/{encoder}.json
+                 {RESULTS}/examples/{study}/{model}.parquet
                  {RESULTS}/config.yaml
                  resources/calibration/calibration.csv, if it is there
                  of studies of code:
                  {RESULTS}/curves/{study}/{curves,summaries,contrasts,fits}.parquet
-                 {RESULTS}/{extractions,counts,programs}/{study}/{model}.parquet
+                 {RESULTS}/{extractions,counts}/{study}/{model}.parquet
                  {RESULTS}/augmentations/{study}.parquet
                  {RESULTS}/paraphrases/{study}.parquet, if prompts are reworded
                  of studies of personas, besides what report_personas.smk makes:
@@ -621,7 +622,7 @@ rule report:
         ],
         programs=expand(
             f"{RESULTS}/programs/{{study}}/{{model}}.parquet",
-            study=CODE_STUDIES + PERSONA_STUDIES,
+            study=PERSONA_STUDIES,
             model=settings.models,
         ),
         persona_tables=rules.persona_tables.output if PERSONA_STUDIES else [],
@@ -651,6 +652,11 @@ rule report:
         ],
         stimuli=expand(f"{RESULTS}/stimuli/{{study}}.parquet", study=settings.studies),
         throughput=expand(f"{RESULTS}/throughput/{{model}}.parquet", model=settings.models),
+        examples=expand(
+            f"{RESULTS}/examples/{{study}}/{{model}}.parquet",
+            study=settings.studies,
+            model=settings.models,
+        ),
         config=f"{RESULTS}/config.yaml",
         calibration=[CALIBRATION] if CALIBRATION.is_file() else [],
     output:
@@ -673,6 +679,7 @@ rule report:
         programs=lambda wildcards, input: brace_paths(input.programs),
         features=lambda wildcards, input: brace_paths(input.features),
         draws=lambda wildcards, input: brace_paths([*input.draws, *input.code_draws]),
+        examples=lambda wildcards, input: brace_paths(input.examples),
         calibration="--calibration" if CALIBRATION.is_file() else "",
         page_files=digest_page_files(),
     shell:
@@ -696,6 +703,7 @@ rule report:
         " --draws {params.draws}"
         " --stimuli {input.stimuli:q}"
         " --throughput {input.throughput:q}"
+        " --examples {params.examples}"
         " --config {input.config:q}"
         " {params.calibration} {input.calibration:q}"
         " --output {output.page:q}"

@@ -190,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
         "entities",
         "entity-maps",
         "throughput",
+        "examples",
     ):
         page.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
     page.add_argument(
@@ -414,6 +415,7 @@ def _make_page(arguments: argparse.Namespace) -> None:
         entities=arguments.entities,
         entity_maps=arguments.entity_maps,
         throughput=arguments.throughput,
+        examples=arguments.examples,
     )
     write_page(inputs, arguments.output)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)

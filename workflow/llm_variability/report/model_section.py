@@ -1,4 +1,4 @@
-"""What the page says of one model of a study: heatmaps, cosines, tables behind them, examples."""
+"""What the page says of one model of a study: heatmaps, cosines, tables behind them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ from llm_variability.report.level_tests import (
 )
 from llm_variability.report.marks import is_starred, small_mark
 from llm_variability.report.pictures import Context, ModelFigures, embed
-from llm_variability.report.wording import anchor, p_number, p_text, show_text, signed
-from llm_variability.tables import DRAWS, Design, read_table
+from llm_variability.report.wording import anchor, p_number, p_text, signed
+from llm_variability.tables import Design
 
 Signals = dict[findings.SignalKey, findings.Signal]
-
-EXAMPLES_SHOWN = 16
-"""Groups that the examples show at most."""
 
 
 def _estimate_text(row: dict[str, Any]) -> str:
@@ -75,42 +72,6 @@ def _mean_table(means: pl.DataFrame, design: Design) -> Context:
     return {"factors": factors, "settings": list(settings), "rows": rows}
 
 
-def choose_examples(draws: pl.DataFrame, stimuli: pl.DataFrame, design: Design) -> pl.DataFrame:
-    """Choose, for each group, the first draw of its first prompt in the stimuli table.
-
-    The rule does not look at the text. Returns rows of the draws with `system` and `prompt`.
-    """
-    factors = [factor.name for factor in design.factors]
-    order = stimuli.with_row_index("order").select("prompt_id", "system", "prompt", "order")
-    return (
-        draws.join(order, on="prompt_id", how="inner")
-        .sort("order", "replicate")
-        .unique(factors, keep="first", maintain_order=True)
-        .drop("order")
-    )
-
-
-def arrange_examples(path: Path, stimuli: pl.DataFrame, design: Design) -> Context:
-    """Write the examples of a draws table."""
-    chosen = choose_examples(read_table(path, DRAWS), stimuli, design)
-    return {
-        "cell": path.stem,
-        "groups": chosen.height,
-        "rows": [
-            {
-                "group": ", ".join(row[factor.name] for factor in design.factors),
-                "prompt": show_text(row["prompt"]),
-                "status": row["status"],
-                "seed": row["seed"],
-                "replicate": row["replicate"],
-                "text": show_text(row["text"] or row["raw"] or ""),
-                "error": show_text(row["error"] or ""),
-            }
-            for row in chosen.head(EXAMPLES_SHOWN).iter_rows(named=True)
-        ],
-    }
-
-
 def _arrange_view(
     view: View,
     fits: pl.DataFrame,
@@ -150,7 +111,6 @@ def build_model(
     signals: Signals,
     design: Design,
     figures: ModelFigures,
-    examples: Context | None,
     output: Path,
 ) -> Context:
     """Gather what the page says of one model.
@@ -196,5 +156,4 @@ def build_model(
         "name": model,
         "anchor": anchor("study", study, model),
         "encoders": sections,
-        "examples": examples,
     }

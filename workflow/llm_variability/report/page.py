@@ -21,10 +21,10 @@ from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.code.section import DOCUMENTS as CODE_DOCUMENTS
 from llm_variability.report.code.section import build_code_study, locate_code_figures
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
+from llm_variability.report.examples_section import arrange_all_examples
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
 from llm_variability.report.methods import arrange_calibration
-from llm_variability.report.model_section import EXAMPLES_SHOWN
 from llm_variability.report.personas.alarms import FEW_PROMPTS, MAX_UNUSABLE
 from llm_variability.report.personas.portraits import PersonaFiles
 from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
@@ -75,9 +75,10 @@ class Inputs:
     entities: Sequence[Path] = ()
     entity_maps: Sequence[Path] = ()
     throughput: Sequence[Path] = ()
+    examples: Sequence[Path] = ()
 
 
-SCRIPTS: tuple[str, ...] = ("explorer",)
+SCRIPTS: tuple[str, ...] = ("explorer", "examples")
 """The page's scripts, in the order in which they run; files of the folder `scripts`."""
 
 _ESTIMATES = ("fits", "default_estimates", "sensitivity", "diversity_estimates")
@@ -160,19 +161,13 @@ def _build_code_studies(
     """Gather the sections of the studies of code. tables: none, or all of `CODE_SCHEMAS`."""
     if not tables:
         return []
-    figures, programs = (
-        locate_code_figures(inputs.code_figures),
-        _by_study_and_model(inputs.programs),
-    )
+    figures = locate_code_figures(inputs.code_figures)
     studies = list(
         dict.fromkeys([*tables["code_extractions"]["study"], *tables["code_curves"]["study"]])
     )
     _need_stimuli(studies, stimuli)
     return [
-        build_code_study(
-            study, tables, figures, stimuli[study], programs.get(study, {}), stars, output
-        )
-        for study in studies
+        build_code_study(study, tables, figures, stimuli[study], stars, output) for study in studies
     ]
 
 
@@ -337,7 +332,7 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "few_prompts": FEW_PROMPTS,
         "max_unusable": percent(MAX_UNUSABLE),
         "statuses": STATUSES,
-        "examples_shown": EXAMPLES_SHOWN,
+        "examples": arrange_all_examples(_by_study_and_model(inputs.examples), output),
         "manifests": manifests,
         "engines": _engine_rows(inputs.draws),
         "throughput": _list_throughput(inputs.throughput),

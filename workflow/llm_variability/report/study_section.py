@@ -28,7 +28,7 @@ from llm_variability.report.level_tests import (
     list_views,
 )
 from llm_variability.report.marks import count_small_errors
-from llm_variability.report.model_section import Signals, arrange_examples, build_model
+from llm_variability.report.model_section import Signals, build_model
 from llm_variability.report.pictures import Context, ModelFigures, StudyFigures, embed
 from llm_variability.report.robustness_section import arrange_robustness
 from llm_variability.report.wording import anchor, percent, quantity, show_text
@@ -346,7 +346,6 @@ def build_study(
                 signals,
                 design,
                 figures,
-                arrange_examples(draws[model], stimuli, design) if model in draws else None,
                 output,
             )
             for model in models

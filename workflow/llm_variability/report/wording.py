@@ -14,16 +14,25 @@ _CONTROLS = [code for code in [*range(0x20), *range(0x7F, 0xA0)] if chr(code) no
 _NAMED = {code: f"⟨U+{code:04X}⟩" for code in [*_CONTROLS, *_DIRECTION_MARKS]}
 
 
-def show_text(text: str) -> str:
-    """Make a model's text fit to be read: invisible characters named, a very long one cut.
+def name_invisible(text: str) -> str:
+    """Name the invisible characters of a text.
 
     Null bytes, other controls and marks that turn the direction of writing become `⟨U+202E⟩` and
     the like, so that no text changes how its surroundings are laid out. Escaping for HTML is the
     template's.
     """
-    shown = text[:SHOWN_CHARACTERS].replace("\r\n", "\n").translate(_NAMED)
-    if len(text) > SHOWN_CHARACTERS:
-        shown += f" … [{len(text):,} characters, the first {SHOWN_CHARACTERS:,} shown]"
+    return text.replace("\r\n", "\n").translate(_NAMED)
+
+
+def show_text(text: str, most: int = SHOWN_CHARACTERS, length: int | None = None) -> str:
+    """Make a model's text fit to be read: invisible characters named, a very long one cut.
+
+    most: characters that are shown. length: of the whole text, if this is its beginning only.
+    """
+    length = len(text) if length is None else length
+    shown = name_invisible(text[:most])
+    if length > len(text[:most]):
+        shown += f" … [{length:,} characters, the first {len(text[:most]):,} shown]"
     return shown
 
 

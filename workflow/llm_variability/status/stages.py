@@ -70,6 +70,7 @@ STAGES = (
     Stage("fits", _GROUPS, (f"fits/{_OF_ALL}", "adjusted/{study}.parquet")),
     Stage("curves", _of_kinds("code"), ("curves/{study}/curves.parquet",)),
     Stage("separation", _of_kinds("personas"), ("separation/{study}/similarity.parquet",)),
+    Stage("examples", _ALL, ("examples/{study}/{model}.parquet",)),
     Stage("report", _ALL, ("report.html",)),
 )
 """The stages in the order of the pipeline; one file stands for those that a job makes together."""

@@ -26,20 +26,16 @@ from llm_variability.report.code.names import (
     list_code_figures,
     list_code_heatmaps,
 )
-from llm_variability.report.comparisons import Setting, at_setting
+from llm_variability.report.comparisons import at_setting
 from llm_variability.report.pictures import Context, embed
 from llm_variability.report.study_section import count_rows
 from llm_variability.report.wording import anchor, listing, quantity, show_text
 from llm_variability.tables import STIMULI, read_metadata, read_table
-from llm_variability.tables_code import PROGRAMS
 
 CodeFigures = dict[tuple[str, str | None, str], Path]
 
 ROWS_SHOWN = 180
 """Cells that a table of all cells has at most; with more, the page shows sums over them."""
-
-PROGRAM_CHARACTERS = 600
-"""A longer example program is cut on the page."""
 
 DOCUMENTS = ("code-sensitivity.md", "augmentation.md", "tsed.md")
 
@@ -208,63 +204,6 @@ def _arrange_contrasts(contrasts: pl.DataFrame, measure: str, stars: str) -> lis
     ]
 
 
-def choose_programs(programs: pl.DataFrame, setting: Setting) -> pl.DataFrame:
-    """Choose examples: the first task's draw of number 0, unaltered and at each method's end.
-
-    programs: rows of a PROGRAMS table. Of each method the last augmentation in the table's order is
-    taken, that is the highest rate or the most diverse band. The rule does not look at the code.
-    """
-    rows_there = programs.filter(at_setting(setting))
-    first = rows_there["task"].first()
-    drawn = rows_there.filter(pl.col("task") == first).sort("replicate", maintain_order=True)
-    drawn = drawn.unique("augmentation", keep="first", maintain_order=True)
-    rank = pl.col("rate").cast(pl.Float64, strict=False).fill_null(0.0)
-    ends = drawn.sort(rank, maintain_order=True).unique("method", keep="last", maintain_order=True)
-    order = drawn["method"].unique(maintain_order=True).to_list()
-    place = pl.col("method").replace_strict(
-        {method: at for at, method in enumerate(order)}, return_dtype=pl.Int64
-    )
-    is_altered = pl.col("method") != ORIGINAL
-    return ends.sort(is_altered, place, maintain_order=True)
-
-
-def _arrange_examples(
-    paths: Mapping[str, Path], stimuli: pl.DataFrame, models: Sequence[str], setting: Setting
-) -> list[Context]:
-    prompts = {
-        (prompt, augmentation): text
-        for prompt, augmentation, text in stimuli.select(
-            "prompt_id", "augmentation", "prompt"
-        ).iter_rows()
-    }
-    return [
-        {
-            "model": model,
-            "rows": [
-                {
-                    "augmentation": row["augmentation"],
-                    "task": row["task"],
-                    "prompt": _cut(prompts.get((row["prompt_id"], row["augmentation"]), "")),
-                    "status": row["status"].replace("_", " "),
-                    "code": _cut(row["code"] or ""),
-                }
-                for row in choose_programs(read_table(paths[model], PROGRAMS), setting).iter_rows(
-                    named=True
-                )
-            ],
-        }
-        for model in models
-        if model in paths
-    ]
-
-
-def _cut(text: str) -> str:
-    shown = show_text(text[:PROGRAM_CHARACTERS])
-    if len(text) > PROGRAM_CHARACTERS:
-        shown += f" … [{len(text):,} characters, the first {PROGRAM_CHARACTERS:,} shown]"
-    return shown
-
-
 def _describe_design(stimuli: pl.DataFrame, methods: Sequence[str]) -> str:
     tasks = stimuli.group_by("set", maintain_order=True).agg(pl.col("task").n_unique())
     sets = listing([f"{name} ({count:,})" for name, count in tasks.iter_rows()])
@@ -308,13 +247,12 @@ def build_code_study(
     tables: Mapping[str, pl.DataFrame],
     figures: CodeFigures,
     stimuli_path: Path,
-    programs: Mapping[str, Path],
     stars: str,
     output: Path,
 ) -> Context:
     """Gather what the page says of one study of code.
 
-    tables: of `tables.CODE_SCHEMAS`, all studies. programs: a PROGRAMS table of each model.
+    tables: of `tables.CODE_SCHEMAS`, all studies.
     stars: one of `ASTERISKS`.
     """
     tables = {name: table.filter(pl.col("study") == study) for name, table in tables.items()}
@@ -367,7 +305,6 @@ def build_code_study(
             tables["code_augmentations"].filter(pl.col("method") != ORIGINAL)
         ),
         "left_out": statements.describe_left_out(tables),
-        "examples": _arrange_examples(programs, stimuli, models, setting),
         "alarms": describe_code_alarms(tables),
         "counts": count_rows(
             draws

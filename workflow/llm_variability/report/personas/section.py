@@ -43,7 +43,6 @@ from llm_variability.report.provenance import flatten
 from llm_variability.report.study_section import count_rows
 from llm_variability.report.wording import anchor, listing, quantity, show_text
 from llm_variability.tables import STIMULI, read_metadata, read_table
-from llm_variability.tables_code import PROGRAMS
 from llm_variability.tables_personas import ENTITY_MAP, REWRITINGS
 from llm_variability.tables_personas import FEATURES as FEATURES_TABLE
 
@@ -51,9 +50,6 @@ PersonaFigures = dict[tuple[str, str], Path]
 
 ROWS_SHOWN = 180
 """Rows that a table of all settings has at most; with more, the page shows one setting."""
-
-PROGRAM_CHARACTERS = 600
-"""A longer example prompt or program is cut on the page."""
 
 DOCUMENTS = ("personas.md", "linguistics.md", "code-features.md", "separation.md")
 
@@ -146,53 +142,6 @@ def _describe_design(
         f" {listing(list(names.values()))}. {quantity(stimuli.height, 'prompt')} went to"
         f" {listing(models) if models else 'no model'}{each}."
     )
-
-
-def _arrange_examples(
-    files: PersonaFiles, stimuli: pl.DataFrame, names: Names, models: Sequence[str], at: Setting
-) -> list[Context]:
-    """Write each persona's sampled prompt for the first task, and its first program by model."""
-    first = stimuli["task"].first()
-    sampled = stimuli.filter(pl.col("task").eq_missing(pl.lit(first, pl.String)), sampled="yes")
-    arranged = []
-    for model in models:
-        if model not in files.programs:
-            continue
-        programs = (
-            read_table(files.programs[model], PROGRAMS)
-            .filter(at_setting(at))
-            .sort("replicate", maintain_order=True)
-            .unique("prompt_id", keep="first", maintain_order=True)
-        )
-        joined = sampled.join(
-            programs.select("prompt_id", "status", "code"),
-            on="prompt_id",
-            how="left",
-            maintain_order="left",
-        )
-        arranged.append(
-            {
-                "model": model,
-                "task": first,
-                "rows": [
-                    {
-                        "persona": statements.name_level(row["persona"], names),
-                        "prompt": _cut(row["prompt"]),
-                        "status": (row["status"] or "not drawn").replace("_", " "),
-                        "code": _cut(row["code"] or ""),
-                    }
-                    for row in joined.iter_rows(named=True)
-                ],
-            }
-        )
-    return arranged
-
-
-def _cut(text: str) -> str:
-    shown = show_text(text[:PROGRAM_CHARACTERS])
-    if len(text) > PROGRAM_CHARACTERS:
-        shown += f" … [{len(text):,} characters, the first {PROGRAM_CHARACTERS:,} shown]"
-    return shown
 
 
 def _at_setting_if_many(frame: pl.DataFrame, setting: Setting) -> pl.DataFrame:
@@ -449,7 +398,6 @@ def build_persona_study(
         "dialogue": section.arrange_dialogues(),
         "portraits": portraits.arrange(),
         "portrait_rules": PORTRAIT_RULES,
-        "examples": _arrange_examples(files, stimuli, names, section.models, setting),
         "alarms": describe_persona_alarms(
             section.tables,
             names,
