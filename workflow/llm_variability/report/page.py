@@ -11,6 +11,7 @@ from pathlib import Path
 import jinja2
 import polars as pl
 import yaml
+from markupsafe import Markup
 
 from llm_variability.config_personas import Separation
 from llm_variability.report import sections
@@ -20,6 +21,7 @@ from llm_variability.report.code.alarms import FEW_TASKS
 from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.code.section import DOCUMENTS as CODE_DOCUMENTS
 from llm_variability.report.code.section import build_code_study, locate_code_figures
+from llm_variability.report.contents import list_contents
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
 from llm_variability.report.examples_section import arrange_all_examples
 from llm_variability.report.level_tests import LEVEL_TESTS
@@ -372,8 +374,14 @@ def render_page(context: Context) -> str:
     environment.filters["as_json"] = as_json
     charts = list_charts(context)
     scripts = [*([load_library()] if charts else []), *(load_script(name) for name in SCRIPTS)]
+    main = environment.get_template("main.html").render(context)
     return environment.get_template("page.html").render(
-        context, charts=charts, scripts=scripts, policy=allow_scripts(scripts)
+        context,
+        main=Markup(main),
+        contents=list_contents(main),
+        charts=charts,
+        scripts=scripts,
+        policy=allow_scripts(scripts),
     )
 
 
