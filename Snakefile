@@ -1,8 +1,8 @@
 """llm-variability: how much the outputs of language models vary.
 
-fetch -> stimuli -> draws -> similarity -> fits, sensitivity, diversity, examples -> report: a .smk
-file and a subpackage each. Of studies of code: augmentation, code, curves; of personas: personas,
-dialogues, linguistics, separation. Only when asked for: validation, calibration.
+fetch -> stimuli -> draws -> similarity -> fits, sensitivity, diversity, examples -> report ->
+record: a .smk file and a subpackage each. Of studies of code: augmentation, code, curves; of
+personas: personas, dialogues, linguistics, separation. Only when asked for: validation, calibration.
 """
 
 import sys
@@ -51,6 +51,7 @@ include: "workflow/rules/fits.smk"
 include: "workflow/rules/examples.smk"
 include: "workflow/rules/report_personas.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/record.smk"
 include: "workflow/rules/validation.smk"
 include: "workflow/rules/calibration.smk"
 
@@ -59,6 +60,7 @@ include: "workflow/rules/calibration.smk"
 rule all:
     default_target: True
     input:
+        rules.record.output,
         rules.report.output,
         rules.report.input,
         rules.tables.input,

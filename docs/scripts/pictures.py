@@ -43,6 +43,7 @@ SHOWN = {
     "separation": ("within and between", "personas"),
     "examples": ("draws to be shown", "all"),
     "report": ("figures, tables, page", "all"),
+    "record": ("README, RO-Crate", "all"),
 }
 """What a stage makes, and the studies that take it."""
 

@@ -86,7 +86,7 @@ def test_stages_are_told_by_their_files(made: MadeResults) -> None:
     assert words_of(lines, "similarity")[1] == "1/2"
     assert words_of(lines, "weights")[1] == "2/3"
     assert any(line.startswith("complete: prompts (") for line in lines)
-    assert "not begun: counts, sensitivity, diversity, fits, examples, report" in lines
+    assert "not begun: counts, sensitivity, diversity, fits, examples, report, record" in lines
     assert words_of(page_of(made, is_whole=True), "fits")[1:] == ["0/3", "-"]
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import copy
+import runpy
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
-from running import FakeServer, Job, Workspace, copy_checkout, small_study
+from llm_variability.record.files import list_paths, sort_files
+from running import HOME, FakeServer, Job, Workspace, copy_checkout, small_study
 
-PAGE = {("report", ""), ("all", "")}
+crates = SimpleNamespace(**runpy.run_path(str(HOME / "tests/unit/crate_validation.py")))
+
+PAGE = {("report", ""), ("record", ""), ("all", "")}
 JOINT = PAGE | {("configuration", ""), ("adjust", "study=labels"), ("tables", "")}
 LENGTHS = {("output_length", "study=labels")}
 
@@ -89,6 +94,18 @@ ALL_CELLS = ("T0", "T0.5-P0.8", "T0.5-P1.0")
 
 def test_a_finished_run_has_nothing_left_to_do(finished: Workspace) -> None:
     assert finished.planned_jobs() == set()
+
+
+def test_a_finished_run_is_described_file_by_file_and_is_a_valid_crate(
+    finished: Workspace, tmp_path: Path
+) -> None:
+    results = finished.folder / "results"
+    found, unknown = sort_files(list_paths(results))
+    assert unknown == []
+    readme = (results / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{each.kind.pattern}`" in readme for each in found)
+    cache = crates.fill_cache(tmp_path / "cache")
+    assert crates.list_issues(results, "workflow-run-crate-0.5", cache) == []
 
 
 def test_an_edit_of_the_package_reruns_nothing(
@@ -186,6 +203,7 @@ def test_a_changed_fit_backend_only_fits_again(
         "model_figures",
         "tables",
         "report",
+        "record",
         "configuration",
         "all",
     }
@@ -240,7 +258,7 @@ def test_what_a_failed_job_took_away_is_made_again(
         rules = {name for name, _ in finished.planned_jobs()}
     finally:
         kept.rename(path)
-    assert {rule, "report"} <= rules
+    assert {rule, "report", "record"} <= rules
 
 
 def test_more_draws_keep_the_old_ones(

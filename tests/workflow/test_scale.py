@@ -51,7 +51,7 @@ def test_the_published_homogeneity_study_has_these_jobs(
         **dict.fromkeys(("stimuli", "output_length", "adjust"), studies),
         **dict.fromkeys(("fetch_model", "throughput"), models),
         "fetch_encoder": encoders,
-        **dict.fromkeys(("configuration", "tables", "report", "all"), 1),
+        **dict.fromkeys(("configuration", "tables", "report", "record", "all"), 1),
     }
 
 

@@ -72,6 +72,7 @@ STAGES = (
     Stage("separation", _of_kinds("personas"), ("separation/{study}/similarity.parquet",)),
     Stage("examples", _ALL, ("examples/{study}/{model}.parquet",)),
     Stage("report", _ALL, ("report.html",)),
+    Stage("record", _ALL, ("ro-crate-metadata.json",)),
 )
 """The stages in the order of the pipeline; one file stands for those that a job makes together."""
 
