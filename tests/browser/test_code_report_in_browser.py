@@ -16,12 +16,15 @@ pytestmark = BROWSER_TEST
 
 unit = Path(__file__).parents[1] / "unit"
 inputs = SimpleNamespace(**runpy.run_path(str(unit / "code_inputs.py")))
+others = SimpleNamespace(**runpy.run_path(str(unit / "report_inputs.py")))
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     inputs.write_code_results(folder)
+    place = ("code", ["model-a"], inputs.SETTINGS, ["original"], inputs.DESIGN)
+    others.write_examples(folder, *place, texts=[inputs.HOSTILE_PROGRAM])
     path = inputs.make_code_page(folder, inputs.make_code_report(folder))
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("<details", "<details open"), encoding="utf-8")
