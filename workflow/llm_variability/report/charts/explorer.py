@@ -27,18 +27,23 @@ class Dimension:
     """A column that rows are told apart by.
 
     key: its name in the specification. label: of its switch. values: in the order of the switch.
-    files: what stands for each value in the names of files, if the chart has twins. named: whether
-    a value is told with the label before it, as in `temperature 0.5`.
+    files: what stands for each value in the names of files, if the chart has twins; None if there
+    are no files of it. named: whether a value is told with the label before it, as in
+    `temperature 0.5`.
     """
 
     key: str
     label: str
     values: Sequence[str]
-    files: Sequence[str] = ()
+    files: Sequence[str | None] = ()
     named: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        found = {"key": self.key, "label": self.label, "values": list(self.values)}
+        found: dict[str, Any] = {
+            "key": self.key,
+            "label": self.label,
+            "values": list(self.values),
+        }
         if self.files:
             found["files"] = list(self.files)
         return found | ({"named": True} if self.named else {})
@@ -71,11 +76,13 @@ class Chart:
     compared: keys of dimensions over which all rows are told.
     numbers: columns of numbers. rows: a column a dimension, with its values, and the numbers; null
     where there is none. words: further columns of short texts.
-    specification: Vega-Lite's, which names its data `shown`; `limit` is a parameter of it if
-    `scaled` names the column whose largest size it is to be.
+    A column `flag` of words is set behind the first number; `reason` says why numbers are missing.
+    specification: Vega-Lite's, which names its data `shown`; `limit` and `least` are parameters of
+    it if `scaled` names the column whose largest size and least value they are to be.
     finding: how the sentence under the picture is made: `measure` and its `label`, the dimension
-    `along` which it is told, or the columns `starred` (of words) and `adjusted` (p-values), with
-    what to call marks `up` and `down`, and a `unit` of the rows counted.
+    `along` which it is told or the column of words `by` which, or the columns `starred` (of words)
+    and `adjusted` (p-values), with what to call marks `up` and `down`, and a `unit` of the rows
+    counted; or of the dimension `per` whose marked values are listed.
     twins: pattern of the paths of the same as files, with `{model}` and the like and no suffix.
     """
 

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from llm_variability.config_personas import Separation
+from llm_variability.report.charts.matrices import PersonaStudy, chart_personas
 from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.personas import rows, statements
@@ -368,6 +369,7 @@ def build_persona_study(
     names, setting, prompts = section.names, section.setting, section.tables["persona_prompts"]
     wording = {} if files.entities is None else read_metadata(files.entities)
     asked = str(made_by["model"]) if "model" in made_by else None
+    charted = PersonaStudy(study, anchor("study", study), section.levels, setting, stars)
     portraits = Portraits(
         files,
         section.means,
@@ -377,6 +379,7 @@ def build_persona_study(
         setting,
     )
     return {
+        "charts": chart_personas(section.tables, charted),
         "name": study,
         "anchor": anchor("study", study),
         "model_names": section.models,

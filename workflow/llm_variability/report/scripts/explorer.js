@@ -191,9 +191,14 @@
       spec.data = { name: "shown", values: this.data() };
       spec.description = this.found;
       if (this.chart.scaled) {
-        const sizes = this.scaledRows().map((row) => Math.abs(row[this.chart.scaled]));
-        const limit = sizes.reduce((most, size) => (size > most ? size : most), 0);
-        spec.params = [...(spec.params || []), { name: "limit", value: limit || 0.1 }];
+        const values = this.scaledRows().map((row) => row[this.chart.scaled]);
+        const limit = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+        const least = values.reduce((lowest, value) => Math.min(lowest, value), limit);
+        spec.params = [
+          ...(spec.params || []),
+          { name: "limit", value: limit || 0.1 },
+          { name: "least", value: least },
+        ];
       }
       try {
         const result = await window.vegaEmbed(make("div"), spec, {
@@ -275,29 +280,40 @@
 
     say(row) {
       const keys = [this.panel, ...this.chart.across];
+      if (this.isBare(row)) return `${this.place(row, keys)}: ${row.reason || this.chart.missing}`;
       const numbers = this.chart.numbers
         .filter((each) => row[each.key] !== null)
         .map((each) => `${each.label} ${this.write(row, each)}`);
-      return `${this.place(row, keys)}: ${numbers.join(", ") || row.reason || this.chart.missing}`;
+      return `${this.place(row, keys)}: ${numbers.join(", ")}`;
     }
 
-    numbersTable(rows, keys, caption) {
+    // Counts alone are no result.
+    isBare(row) {
+      return this.chart.numbers.every((each) => each.format === "count" || row[each.key] === null);
+    }
+
+    numbersTable(rows, keys, caption, here) {
       const head = make("tr");
       for (const key of keys) head.append(make("th", { scope: "col" }, this.byKey.get(key).label));
       for (const each of this.chart.numbers) {
         head.append(make("th", { scope: "col", class: "number" }, each.label));
       }
+      const noted = rows.some((row) => row.reason && !this.isBare(row));
+      if (noted) head.append(make("th", { scope: "col" }, "Note"));
       const body = make("tbody");
       for (const row of rows) {
         const line = make("tr");
+        if (row === here) line.setAttribute("aria-current", "true");
         for (const key of keys) line.append(make("th", { scope: "row" }, this.name(row, key)));
-        if (row[this.chart.numbers[0].key] === null) {
-          line.append(make("td", { colspan: this.chart.numbers.length }, row.reason || this.chart.missing));
+        if (this.isBare(row)) {
+          const columns = this.chart.numbers.length + (noted ? 1 : 0);
+          line.append(make("td", { colspan: columns }, row.reason || this.chart.missing));
         } else {
           for (const each of this.chart.numbers) {
             const flag = each === this.chart.numbers[0] && row.flag ? row.flag : "";
             line.append(make("td", { class: "number" }, this.write(row, each) + flag));
           }
+          if (noted) line.append(make("td", { class: "reason" }, row.reason || ""));
         }
         body.append(line);
       }
@@ -313,7 +329,7 @@
       const rows = this.mates(row, compared);
       const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Numbers of the mark" },
         this.numbersTable(rows, compared.filter((key) => this.byKey.get(key).values.length > 1),
-          upper(this.place(row, others))));
+          upper(this.place(row, others)), rows.length > 1 ? row : null));
       this.readout.replaceChildren(box);
     }
 
@@ -347,7 +363,7 @@
     }
 
     writeFinding() {
-      const { measure, label, along, starred, adjusted, up, down, unit } = this.chart.finding;
+      const { measure, label, along, by, per, starred, adjusted, up, down, unit } = this.chart.finding;
       const number = this.chart.numbers.find((each) => each.key === measure);
       const sentences = [];
       for (const [index, name] of this.byKey.get(this.panel).values.entries()) {
@@ -358,10 +374,23 @@
           sentences.push(`${name}: ${this.chart.missing}`);
           continue;
         }
-        const sorted = [...there].sort((a, b) => a[measure] - b[measure]);
         const write = (row) => FORMATS[number.format](row[measure]);
-        let told = `${name}: ${label} ${write(sorted[0])}`;
-        if (sorted.length > 1) told += ` to ${write(sorted[sorted.length - 1])}`;
+        const range = (some) => {
+          const sorted = [...some].sort((a, b) => a[measure] - b[measure]);
+          return write(sorted[0]) + (sorted.length > 1 ? ` to ${write(sorted[sorted.length - 1])}` : "");
+        };
+        if (per) {
+          sentences.push(`${name}: ${this.tellMarked(there)}`);
+          continue;
+        }
+        let told = `${name}: ${label} ${range(there)}`;
+        if (by) {
+          const parts = this.chart.columns[by].values
+            .map((kind) => [kind, there.filter((row) => row[by] === kind)])
+            .filter(([, some]) => some.length)
+            .map(([kind, some]) => `${kind} ${range(some)}`);
+          told = `${name}: ${[label, parts.join(", ")].filter(Boolean).join(" ")}`;
+        }
         if (along) {
           const ends = [...there].sort((a, b) => a.values.get(along) - b.values.get(along));
           told = `${name}: ${label} ${write(ends[0])} at ${this.place(ends[0], [along])}`;
@@ -389,13 +418,27 @@
       this.finding.replaceChildren(...sentences.map((text) => make("li", {}, `${upper(text)}.`)));
     }
 
+    // Values of a dimension at which a row is marked, with what it says of them.
+    tellMarked(rows) {
+      const { per, starred, adjusted, up, unit } = this.chart.finding;
+      const names = (some) => [...new Set(some.map((row) => this.name(row, per)))];
+      const marked = names(rows.filter((row) => row[starred] === "*"));
+      const all = names(rows).length;
+      const told = `${marked.length || "none"} of ${all} ${unit}${all === 1 ? "" : "s"} ${up}`;
+      if (!marked.length) return told;
+      const kept = names(rows.filter((row) => row[adjusted] !== null && row[adjusted] < 0.05)).length;
+      const more = marked.length > 6 ? `, and ${marked.length - 6} more` : "";
+      return `${told}: ${marked.slice(0, 6).join(", ")}${more}; after Holm ${kept || "none"}`;
+    }
+
     writeFiles() {
       this.files.replaceChildren();
       if (!this.chart.twins || this.panel !== this.chart.panels[0]) return;
       let path = this.chart.twins;
       for (const each of this.chart.dimensions) {
-        const names = each.files || each.values;
-        path = path.replaceAll(`{${each.key}}`, names[this.chosen.get(each.key)]);
+        const written = (each.files || each.values)[this.chosen.get(each.key)];
+        if (written === null && path.includes(`{${each.key}}`)) return;
+        path = path.replaceAll(`{${each.key}}`, written);
       }
       this.files.append("As a file for a paper: ");
       this.chart.suffixes.forEach((suffix, index) => {
