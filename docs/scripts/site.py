@@ -87,3 +87,8 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
             parts += [markdown[end : match.start()], os.path.relpath(target, here or ".")]
             end = match.end()
     return "".join([*parts, markdown[end:]])
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    # The theme's search is a dialog without a name, which a screen reader could not tell.
+    return output.replace(' role="dialog">', ' role="dialog" aria-label="Search">', 1)

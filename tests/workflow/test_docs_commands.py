@@ -38,6 +38,9 @@ RUN_ELSEWHERE = {
     r"snakemake .*--sdm conda": (
         "unit/test_environments.py::test_conda_files_have_the_pins_of_the_lock"
     ),
+    r"python -m http.server .*": (
+        "browser/test_docs_in_browser.py::test_a_word_is_found_by_the_search"
+    ),
     r"sbatch .*": (
         "slurm/test_study.py::test_a_study_runs_inside_one_allocation_without_the_plugin"
     ),
