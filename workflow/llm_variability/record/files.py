@@ -226,7 +226,7 @@ SECTIONS = (
                 ("draws/{study}/{model}/{cell}.parquet", "the draws of a cell", "draws"),
                 (
                     "examples/{study}/{model}.parquet",
-                    "draws that stand for the others, on the page",
+                    "draws to be shown on the page, chosen by a rule",
                     "examples",
                 ),
                 ("counts/{study}/{model}.parquet", "what became of the draws", "counts"),
