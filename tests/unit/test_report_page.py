@@ -131,6 +131,20 @@ def test_what_the_page_does_not_hold_is_a_file_and_said_to_be(page):
     assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 6 + 4 + 3
 
 
+def test_a_figure_of_estimates_by_temperature_has_its_means_in_a_table(html, results):
+    table = pl.read_csv(results / "tables/temperature_estimates.csv", infer_schema=False)
+    rows = table.filter(pl.col("encoder") == "encoder-a", pl.col("level") == "cell")
+    shown = cells_of(html, "Mean β over top-p, cell level")
+    temperatures = sorted(rows["temperature"].unique(), key=float)
+    for contrast in rows["contrast"].unique():
+        of_contrast = rows.filter(pl.col("contrast") == contrast)
+        means = dict(of_contrast.select("temperature", "mean_estimate").iter_rows())
+        expected = [
+            f"{float(means[text]):.2f}".replace("-", "\N{MINUS SIGN}") for text in temperatures
+        ]
+        assert ["tiny-model", contrast, *expected] in shown
+
+
 def test_every_header_cell_has_a_scope(page):
     assert page.named("th")
     assert all(attributes.get("scope") for attributes in page.named("th"))

@@ -316,3 +316,33 @@ def compare_name_studies(
             for model in models
         ],
     }
+
+
+def pivot_by_temperature(
+    means: pl.DataFrame, heads: dict[str, str], value: str, caption: str, decimals: int = 2
+) -> Context | None:
+    """Write means by temperature as a table for the template, a column a temperature.
+
+    means: a row a combination of the columns in `heads` and temperature. heads: headings by column.
+    Returns None where there is nothing.
+    """
+    if not means.height:
+        return None
+    temperatures = sorted(means["temperature"].unique(), key=float)
+    found: dict[tuple[str, ...], dict[str, float | None]] = {}
+    for row in means.iter_rows(named=True):
+        key = tuple(str(row[name]) for name in heads)
+        found.setdefault(key, {})[row["temperature"]] = row[value]
+    return {
+        "caption": caption,
+        "labels": [*heads.values(), *(f"Temperature {text}" for text in temperatures)],
+        "kinds": ["head"] * len(heads) + ["number"] * len(temperatures),
+        "rows": [
+            [{"text": text, "small": (), "flag": False} for text in key]
+            + [
+                {"text": _number(values.get(text), decimals), "small": (), "flag": False}
+                for text in temperatures
+            ]
+            for key, values in found.items()
+        ],
+    }

@@ -210,13 +210,30 @@ def _overviews(
                         label,
                         inside=encoder == encoders[0] or view in leading,
                     )
+                    | {
+                        "table": sections.pivot_by_temperature(
+                            trends.filter(view.rows()),
+                            {"model": "Model", "contrast": "Contrast"},
+                            "mean_estimate",
+                            f"Mean β over top-p, {label}, {encoder}",
+                        )
+                    }
                     for view in list_estimate_views(design)
                     if view.test in tests
                     for label in [view.explain(design, f"{view.test.level} level")]
                 ],
                 "cosine": picture(
                     f"{encoder}-cosine", statements.describe_models_cosine(cosines, encoder)
-                ),
+                )
+                | {
+                    "table": sections.pivot_by_temperature(
+                        cosines,
+                        {"model": "Model", "factor": "Factor", "factor_level": "Level"},
+                        "mean_cosine",
+                        f"Mean cosine over top-p and the other factors, {encoder}",
+                        decimals=3,
+                    )
+                },
             }
         )
     return found
