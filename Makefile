@@ -27,7 +27,7 @@ help:
 	@echo 'make test     install what is missing, run every test and check'
 	@echo 'make lint     ruff, mypy, snakefmt and snakemake --lint'
 	@echo 'make install  only install'
-	@echo 'make config   write the default configuration, its schema and the pages on keys and columns from the code'
+	@echo 'make config   write the default configuration, its schema and the pages of keys, files, columns from the code'
 	@echo 'make docs     build the documentation into site/, every link checked'
 	@echo 'make lock     solve the locks in envs/ again (UPGRADE=1: with the newest releases)'
 	@sed -n 's/^#   /  /p' Makefile
@@ -61,6 +61,8 @@ config: install
 	mv docs/columns.md.new docs/columns.md
 	$(IN_VENV) python -m llm_variability.config_document > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
+	$(IN_VENV) python -m llm_variability.record.document > docs/files.md.new
+	mv docs/files.md.new docs/files.md
 
 docs: install-dev
 	NO_MKDOCS_2_WARNING=1 $(IN_VENV) mkdocs build --strict
