@@ -115,6 +115,7 @@ def specification(chart: altair.TopLevelMixin) -> dict[str, Any]:
             labelFontSize=12,
             titleFontSize=12,
         ),
+        axisY=altair.AxisConfig(labelLimit=240),
         header=altair.HeaderConfig(labelColor=ink, labelFontSize=13),
         legend=altair.LegendConfig(labelColor=ink, titleColor=ink, titleFontWeight="normal"),
     )

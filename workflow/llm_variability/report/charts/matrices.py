@@ -171,7 +171,7 @@ def _axis(key: str, title: str | None, channel: type, **axis: Any) -> Any:
         f"{key}:O",
         sort=altair.EncodingSortField(f"{key}_order", op="min"),
         title=title,
-        axis=altair.Axis(labelLimit=240, titleFontWeight="bold", **axis),
+        axis=altair.Axis(titleFontWeight="bold", **axis),
     )
 
 

@@ -187,7 +187,11 @@
       if (typeof spec.spec.width === "number") {
         spec.spec.width = Math.min(spec.spec.width, Math.max(160, width - 110));
       }
-      if (width < 520) spec.config.legend.orient = "top";
+      if (width < 520) {
+        spec.config.legend.orient = "top";
+        spec.config.axisY.labelLimit = 120;
+        if (spec.spec.width.step) spec.spec.width.step = Math.min(spec.spec.width.step, 46);
+      }
       spec.data = { name: "shown", values: this.data() };
       spec.description = this.found;
       if (this.chart.scaled) {
@@ -377,7 +381,8 @@
         const write = (row) => FORMATS[number.format](row[measure]);
         const range = (some) => {
           const sorted = [...some].sort((a, b) => a[measure] - b[measure]);
-          return write(sorted[0]) + (sorted.length > 1 ? ` to ${write(sorted[sorted.length - 1])}` : "");
+          const ends = new Set([write(sorted[0]), write(sorted[sorted.length - 1])]);
+          return [...ends].join(" to ");
         };
         if (per) {
           sentences.push(`${name}: ${this.tellMarked(there)}`);
