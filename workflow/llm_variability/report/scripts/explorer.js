@@ -212,6 +212,8 @@
         const svg = result.view.container().querySelector("svg");
         svg.setAttribute("role", "group");
         svg.setAttribute("aria-label", `${this.chart.title}. ${this.found}`);
+        // A layer without a mark would be a picture without words.
+        for (const empty of svg.querySelectorAll("[role^='graphics']:empty")) empty.removeAttribute("role");
         if (this.last) this.last.finalize();
         this.last = result;
         this.drawing.replaceChildren(result.view.container());
