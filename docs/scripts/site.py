@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -44,21 +43,12 @@ def resolve(target: str, path: str) -> str:
     return f"{found}/README.md" if (HOME / found / "README.md").is_file() else found
 
 
-def tracked() -> set[str]:
-    """List the repository's files; what is not among them is not shown."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        return set(listed.stdout.splitlines())
-    return {  # a copy without git's folder
-        path.relative_to(HOME).as_posix()
-        for path in HOME.rglob("*")
-        if path.is_file() and not any(part.startswith(".") for part in path.parts[-3:])
-    }
+def is_outside_docs(path: str) -> bool:
+    """Tell whether a path is that of a file of the repository which is not in docs/."""
+    return not path.startswith((DOCS, "..")) and (HOME / path).is_file()
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
-    known = tracked()
     waiting = ["README.md", "CHANGELOG.md", "config/README.md", "profiles/README.md"]
     waiting += [DOCS + file.src_uri for file in files if file.is_documentation_page()]
     seen = set(waiting)
@@ -69,7 +59,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         if PurePosixPath(path).suffix == ".md":
             text = (HOME / path).read_text(encoding="utf-8")
             found = {resolve(match[1], path) for match in links(text)}
-            new = {each for each in found & known if not each.startswith(DOCS)} - seen
+            new = {each for each in found - seen if is_outside_docs(each)}
             seen |= new
             waiting.extend(sorted(new))
     return files
