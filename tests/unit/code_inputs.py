@@ -480,9 +480,9 @@ def make_code_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> list[
             for name in ("curves", "summaries", "contrasts", "fits")
             for argument in (f"--{name}", *_of(folder, f"curves/*/{name}.parquet"))
         ]
-        + ["--extractions", *_of(folder, "extractions/*/*"), "--paraphrases"]
+        + ["--extractions", *_of_studies(folder, "extractions", studies), "--paraphrases"]
         + [*_of(folder, "paraphrases/*"), "--augmentations", *_of(folder, "augmentations/*")]
-        + ["--counts", *(str(folder / f"counts/{each}") for each in _counted(folder, studies))]
+        + ["--counts", *_of_studies(folder, "counts", studies)]
         + ["--outdir", str(tables)]
     )
     drawing.SUFFIXES = all_suffixes
@@ -493,12 +493,9 @@ def make_code_report(folder: Path, suffixes: Sequence[str] = (".svg",)) -> list[
     )
 
 
-def _counted(folder: Path, studies: Sequence[str]) -> list[Path]:
-    return [
-        path.relative_to(folder / "counts")
-        for study in studies
-        for path in sorted((folder / f"counts/{study}").glob("*"))
-    ]
+def _of_studies(folder: Path, kind: str, studies: Sequence[str]) -> list[str]:
+    """Tables of a kind of the studies of code: a folder may hold other studies too."""
+    return [path for study in studies for path in _of(folder, f"{kind}/{study}/*")]
 
 
 def make_code_page(folder: Path, arguments: Sequence[str]) -> Path:
