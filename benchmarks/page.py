@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import multiprocessing
 import os
 import platform
 import random
@@ -29,6 +30,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,19 +62,26 @@ def write_answer(rank: int) -> str:
     return f"{' '.join(words).capitalize()}."
 
 
+def write_program(rank: int) -> str:
+    """Write a program of about forty lines."""
+    lines = random.Random(rank).randint(25, 60)
+    body = "\n".join(f"    value_{line} = compute(value_{line - 1})" for line in range(1, lines))
+    return f"def solve(value_0):\n{body}\n    return value_{lines - 1}\n"
+
+
 def write_group_results(results: Path, models: Sequence[str], encoders: Sequence[str]) -> None:
     """Write the results of both published studies of groups, with the published formats."""
     stimuli = yaml.safe_load((HOME / "resources/labels.yaml").read_text(encoding="utf-8"))
     formats = tuple(stimuli["formats"])
     report_inputs.DRAWS_EACH = 50
     report_inputs.NAMES_A_GROUP = 50
-    report_inputs.HOSTILE = tuple(map(write_answer, range(997)))
+    texts = tuple(map(write_answer, range(997)))
     for study, design in (
         ("labels", report_inputs.DESIGN),
         ("names", report_inputs.NAMES_DESIGN),
     ):
         design = dataclasses.replace(design, blocks=formats)
-        report_inputs.write_results(results, study, models, encoders, design=design)
+        report_inputs.write_results(results, study, models, encoders, design=design, texts=texts)
 
 
 def write_other_results(results: Path) -> None:
@@ -82,10 +91,20 @@ def write_other_results(results: Path) -> None:
     code_inputs.SETTINGS = (("0", None),)
     code_inputs.MEASURES = CODE_MEASURES
     code_inputs.write_code_results(results, "code", CODERS)
+    augmentations = [name for name, _, _ in code_inputs.list_augmentations()]
+    programs = list(map(write_program, range(499)))
+    report_inputs.write_examples(
+        results, "code", CODERS, code_inputs.SETTINGS, augmentations, code_inputs.DESIGN, programs
+    )
     persona_inputs.TASKS = (*persona_inputs.TASKS, "brief/reports")
     persona_inputs.ITERATIONS = 5
     persona_inputs.MEASURES = CODE_MEASURES
     persona_inputs.write_persona_results(results, "personas", CODERS[:3])
+    personas = [name for name, _, _ in persona_inputs.list_personas()]
+    settings = [("1.0", "1.0")]
+    report_inputs.write_examples(
+        results, "personas", CODERS[:3], settings, personas, persona_inputs.DESIGN, programs
+    )
 
 
 def copy_figures(folder: Path, name: str, others: list[Path], other_names: Iterable[str]) -> None:
@@ -133,6 +152,20 @@ def report_on_others(results: Path) -> list[str]:
     for path in heatmaps:
         Path(path).unlink()
     return [each for each in given if each not in heatmaps]
+
+
+def make_up(results: Path, everything: bool) -> list[str]:
+    """Write results and figures that are not there; returns what `page` takes for other studies."""
+    drawing.SUFFIXES = (".svg",)
+    if not (results / "adjusted").is_dir():
+        write_group_results(results, MODELS, ENCODERS)
+        for study in ("labels", "names"):
+            draw_figures(results, study, MODELS, ENCODERS)
+    if not everything:
+        return []
+    if not (results / "curves").is_dir():
+        write_other_results(results)
+    return report_on_others(results)
 
 
 def run(command: list[str]) -> tuple[float, float, float]:
@@ -198,18 +231,24 @@ def open_page(page: Path) -> dict[str, Any]:
             found[f"of which {name}"] = opened[f"{name}Duration"]
         found["elements"] = tab.evaluate("document.querySelectorAll('*').length")
         found["MiB of JS heap"] = opened["JSHeapUsedSize"] / 2**20
-        drawn = (
-            "[...document.querySelectorAll('figure.chart')].filter("
-            "each => !each.closest('details:not([open])'))"
+        drawn = "all.filter(each => each.dataset.drawn).length"
+        open_charts = (
+            "const all = [...document.querySelectorAll('figure.chart')]"
+            ".filter(each => !each.closest('details:not([open])'))"
         )
-        found["charts drawn of those in sight or not"] = tab.evaluate(
-            f"(() => {{ const all = {drawn};"
-            " return `${all.filter(each => each.dataset.drawn).length} of ${all.length}`; })()"
-        )
-        tab.evaluate(f"{drawn}.forEach(each => {{ each.hidden = false; }})")
-        for index in range(tab.evaluate(f"{drawn}.length")):
-            tab.evaluate(f"{drawn}[{index}].scrollIntoView()")
-            tab.wait_for_function(f"{drawn}[{index}].dataset.drawn", timeout=60_000)
+        of_all = f"(() => {{ {open_charts}; return [{drawn}, all.length]; }})()"
+        found["charts drawn by then"] = "{} of {}".format(*tab.evaluate(of_all))
+        for index in range(tab.evaluate(of_all)[1]):
+            scroll = f"(() => {{ {open_charts}; all[{index}].scrollIntoView(); }})()"
+            tab.evaluate(scroll)
+            tab.wait_for_timeout(100)
+        for _ in range(600):
+            there, wanted = tab.evaluate(of_all)
+            if there == wanted:
+                break
+            tab.wait_for_timeout(100)
+        else:
+            sys.exit(f"{wanted - there} charts were not drawn within a minute")
         every = count()
         found["s of tasks until every chart is drawn"] = every["TaskDuration"]
         found["MiB of JS heap then"] = every["JSHeapUsedSize"] / 2**20
@@ -233,18 +272,11 @@ def main() -> None:
     parser.add_argument("--browser", action="store_true", help="open the page in Chromium")
     parser.add_argument("--folder", type=Path, help="keep the results here, or take those there")
     arguments = parser.parse_args()
-    drawing.SUFFIXES = (".svg",)
     with tempfile.TemporaryDirectory() as temporary:
         results = (arguments.folder or Path(temporary)).resolve()
-        if not (results / "adjusted").is_dir():
-            write_group_results(results, MODELS, ENCODERS)
-            for study in ("labels", "names"):
-                draw_figures(results, study, MODELS, ENCODERS)
-        others = []
-        if arguments.all:
-            if not (results / "curves").is_dir():
-                write_other_results(results)
-            others = report_on_others(results)
+        # In a process of its own, since a command's peak memory is no less than its parent's.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            others = pool.submit(make_up, results, arguments.all).result()
         took = {"tables": run(report_inputs.list_table_arguments(results))}
         took["page"] = run(report_inputs.list_page_arguments(results, others))
         page = results / "report.html"
