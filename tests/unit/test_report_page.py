@@ -7,22 +7,26 @@ import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import polars as pl
 import pytest
 
 from llm_variability.calibration.table import SCHEMA, SHOWN_STUDIES
+from llm_variability.report.downloads import DESCRIPTIONS
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.methods import arrange_calibration
 from llm_variability.report.pictures import locate_figures
 from llm_variability.report.provenance import (
     find_commit,
     flatten,
-    package_versions,
+    list_makers,
+    list_stages,
     read_manifest,
     without_credentials,
 )
 from llm_variability.report.schemas import SCHEMAS
+from llm_variability.software import package_versions
 from page_elements import Elements, without_scripts
 
 inputs = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("report_inputs.py"))))
@@ -77,7 +81,7 @@ def test_links_to_tables_and_figures_lead_to_files(page, results):
     assert {f"tables/{name}.csv" for name in SCHEMAS} <= set(files)
     assert "figures/labels/encoder-a-text-fixed-signals.pdf" in files
     assert "figures/labels/tiny-model/encoder-b-pairwise.svg" in files
-    assert all((results / file).is_file() for file in files)
+    assert all((results / unquote(file)).exists() for file in files if file not in DESCRIPTIONS)
 
 
 def test_links_inside_the_page_lead_to_one_element_each(page):
@@ -86,6 +90,50 @@ def test_links_inside_the_page_lead_to_one_element_each(page):
     for attributes in page.named("a"):
         if attributes["href"].startswith("#"):
             assert attributes["href"][1:] in ids
+
+
+def test_the_page_leads_to_parquet_tables_and_to_what_describes_them(page):
+    links = [attributes["href"] for attributes in page.named("a")]
+    assert {"README.md", "ro-crate-metadata.json"} <= set(links)
+    assert "fits/labels/tiny-model/encoder-a.parquet" in links
+    assert {"adjusted/labels.parquet", "stimuli/labels.parquet", "draws/labels/tiny-model"} <= set(
+        links
+    )
+
+
+def test_the_page_says_what_the_draws_were_made_on_and_with():
+    session = {
+        "began": "2026-01-01T00:00:00+0000",
+        "engine": "vllm 0.33.0",
+        "devices": "0,1",
+        "processor": "Made-up CPU",
+        "accelerators": ["NVIDIA H200"],
+        "packages": {"torch": "2.14.0", "transformers": "5.0"},
+    }
+    far = {"began": session["began"], "engine": "https://me:pw@far.invalid/v1", "devices": None}
+    draws = [{"model": "m", "sessions": [session, session]}, {"model": "f", "sessions": [far]}]
+    near, away = list_makers(draws)
+    assert near == {
+        "model": "m",
+        "engine": "vllm 0.33.0",
+        "hardware": "devices 0,1; NVIDIA H200; Made-up CPU",
+        "packages": "torch 2.14.0, transformers 5.0",
+    }
+    assert (away["engine"], away["packages"]) == ("https://***@far.invalid/v1", "")
+
+
+def test_stages_that_had_other_packages_are_told_apart():
+    old, new = ({"table": "fits", "made_with": {"python": "3.11.9", "scipy": v}} for v in "12")
+    rows = list_stages([new, old, new, {"table": "fits"}])
+    assert [row["packages"] for row in rows] == ["scipy 1", "scipy 2"]
+
+
+def test_the_page_tells_the_seed_and_the_state_of_the_checkout(page):
+    assert "Seed of the run: 1." in page.text
+    commit = find_commit()
+    if commit is not None:
+        assert commit in page.text
+        assert "uncommitted changes" in page.text
 
 
 def test_every_figure_has_words_that_state_the_finding(page):

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from llm_variability import __version__
+from llm_variability.software import loaded_versions
 from llm_variability.table_contract import (
     SETTING,
     STATUSES,
@@ -354,6 +355,8 @@ def write_table(frame: pl.DataFrame, path: Path, table: Table, metadata: Mapping
     _check(frame, table, design, str(path))
     frame = frame.select([*factors, *(name for name in known if name in frame.columns)])
     recorded = {"table": table.name, "version": __version__, **metadata}
+    # Metadata that are handed on from stage to stage hold those of the stage before.
+    recorded["made_with"] = loaded_versions()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     os.close(handle)

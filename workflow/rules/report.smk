@@ -657,6 +657,16 @@ rule report:
             study=settings.studies,
             model=settings.models,
         ),
+        # What else says which packages made the numbers.
+        stages=[
+            *expand(f"{RESULTS}/fits/{{study}}/{{model}}/{{encoder}}.parquet", **MEASUREMENTS),
+            *expand(
+                f"{RESULTS}/embeddings/{{study}}/{{model}}/{{encoder}}.parquet",
+                **{**MEASUREMENTS, "study": settings.studies},
+            ),
+            *expand(f"{RESULTS}/curves/{{study}}/curves.parquet", study=CODE_STUDIES),
+            *expand(f"{RESULTS}/separation/{{study}}/leakage.parquet", study=PERSONA_STUDIES),
+        ],
         config=f"{RESULTS}/config.yaml",
         calibration=[CALIBRATION] if CALIBRATION.is_file() else [],
     output:
@@ -680,6 +690,7 @@ rule report:
         features=lambda wildcards, input: brace_paths(input.features),
         draws=lambda wildcards, input: brace_paths([*input.draws, *input.code_draws]),
         examples=lambda wildcards, input: brace_paths(input.examples),
+        stages=lambda wildcards, input: brace_paths(input.stages),
         calibration="--calibration" if CALIBRATION.is_file() else "",
         page_files=digest_page_files(),
     shell:
@@ -704,6 +715,7 @@ rule report:
         " --stimuli {input.stimuli:q}"
         " --throughput {input.throughput:q}"
         " --examples {params.examples}"
+        " --stages {params.stages}"
         " --config {input.config:q}"
         " {params.calibration} {input.calibration:q}"
         " --output {output.page:q}"

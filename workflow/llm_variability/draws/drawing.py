@@ -38,6 +38,12 @@ from llm_variability.draws.journal import Draw, Journal, fingerprint
 from llm_variability.draws.orders import Order
 from llm_variability.draws.rendering import Rendering, render_prompts
 from llm_variability.manifests import require_folder
+from llm_variability.software import (
+    ENGINE_PACKAGES,
+    find_versions,
+    list_accelerators,
+    name_processor,
+)
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +149,16 @@ def _session_facts(cell: Cell, server: Server) -> dict[str, Any]:
         "engine": engine_version() if server.is_engine else cell.model.endpoint,
         "devices": ",".join(server.devices) or None,
         "tensor_parallel": cell.model.tensor_parallel,
+        **(_engine_facts() if server.is_engine else {}),
+    }
+
+
+def _engine_facts() -> dict[str, Any]:
+    """Say on what hardware and with which packages an engine of this machine answers."""
+    return {
+        "processor": name_processor(),
+        "accelerators": [] if runs_on_cpu() else list_accelerators(),
+        "packages": find_versions(ENGINE_PACKAGES),
     }
 
 

@@ -27,7 +27,8 @@ from llm_variability.config import Settings
 from llm_variability.record.drawings import Drawing, list_drawings
 from llm_variability.record.files import Found, list_paths, sort_files
 from llm_variability.record.source import MAIN, SNAPSHOT, checksum
-from llm_variability.report.provenance import find_commit, package_versions, without_credentials
+from llm_variability.report.provenance import find_commit, without_credentials
+from llm_variability.software import package_versions
 
 CRATE = "ro-crate-metadata.json"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llm_variability.report.provenance import describe_hardware
 from llm_variability.tables import read_metadata
 
 
@@ -30,16 +31,6 @@ class Drawing:
 def read_moment(text: str) -> datetime.datetime:
     """Read a time with a zone, as sessions have it; in UTC."""
     return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
-
-
-def describe_hardware(session: Mapping[str, Any]) -> str:
-    """Say what a session drew on, without the machine's name."""
-    if session.get("devices") is None:
-        return "an endpoint"
-    processor = session.get("processor") or session.get("machine") or "unknown processor"
-    accelerators = session.get("accelerators") or []
-    shown = [", ".join(accelerators)] if accelerators else []
-    return "; ".join([f"devices {session['devices']}", *shown, str(processor)])
 
 
 def list_drawings(results: Path, places: Iterable[str]) -> list[Drawing]:

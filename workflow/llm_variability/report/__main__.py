@@ -191,6 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         "entity-maps",
         "throughput",
         "examples",
+        "stages",
     ):
         page.add_argument(f"--{name}", type=Path, nargs="*", default=[], metavar="FILE")
     page.add_argument(
@@ -416,6 +417,7 @@ def _make_page(arguments: argparse.Namespace) -> None:
         entity_maps=arguments.entity_maps,
         throughput=arguments.throughput,
         examples=arguments.examples,
+        stages=arguments.stages,
     )
     write_page(inputs, arguments.output)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)

@@ -23,6 +23,7 @@ from llm_variability.report.code.section import DOCUMENTS as CODE_DOCUMENTS
 from llm_variability.report.code.section import build_code_study, locate_code_figures
 from llm_variability.report.contents import list_contents
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
+from llm_variability.report.downloads import DESCRIPTIONS, list_parquet
 from llm_variability.report.examples_section import arrange_all_examples
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
@@ -43,7 +44,8 @@ from llm_variability.report.provenance import (
     describe_machine,
     find_commit,
     flatten,
-    package_versions,
+    list_makers,
+    list_stages,
     read_manifest,
     without_credentials,
 )
@@ -51,6 +53,7 @@ from llm_variability.report.scripts import allow_scripts, as_json, load_script
 from llm_variability.report.study_section import build_study
 from llm_variability.report.summaries import read_tables
 from llm_variability.report.wording import percent, quantity, show_text, signed
+from llm_variability.software import package_versions
 from llm_variability.tables import STATUSES, THROUGHPUT, read_metadata, read_table
 
 
@@ -78,6 +81,7 @@ class Inputs:
     entity_maps: Sequence[Path] = ()
     throughput: Sequence[Path] = ()
     examples: Sequence[Path] = ()
+    stages: Sequence[Path] = ()
 
 
 SCRIPTS: tuple[str, ...] = ("explorer", "examples")
@@ -142,6 +146,11 @@ def _read_choices(config: str) -> tuple[str, str]:
         (settings.get("fits") or {}).get("family", "study"),
         (settings.get("report") or {}).get("asterisks", "unadjusted"),
     )
+
+
+def _read_seed(config: str) -> str:
+    """Give `seed` of a configuration."""
+    return str((yaml.safe_load(config) or {}).get("seed", "not named"))
 
 
 def _by_study_and_model(paths: Iterable[Path]) -> dict[str, dict[str, Path]]:
@@ -339,6 +348,18 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "engines": _engine_rows(inputs.draws),
         "throughput": _list_throughput(inputs.throughput),
         "stimuli_files": _list_stimuli(inputs.stimuli),
+        "makers": list_makers(read_metadata(path) for path in inputs.draws),
+        "stages": list_stages(
+            read_metadata(path)
+            for path in [*inputs.stimuli, *inputs.programs, *inputs.features, *inputs.stages]
+        ),
+        "seed": _read_seed(config_text),
+        "parquet": [
+            {"study": study, "kinds": kinds}
+            for study in stimuli
+            if (kinds := list_parquet(study, output))
+        ],
+        "descriptions": DESCRIPTIONS,
         "packages": package_versions(),
         "machine": describe_machine(),
         "commit": find_commit(),

