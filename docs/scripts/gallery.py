@@ -38,6 +38,9 @@ tables behind them ([reading the report](reading-the-report.md)).
 ![The first screen of the report: contents, a summary in sentences with the number of models and \
 settings in which each contrast holds, and alarms](report.png)
 
+![The chart of every estimate, with switches for contrasts and level; of the square in focus a table \
+has estimate, interval, p, adjusted p and n at every level](estimates.png)
+
 """
 
 FOOT = """## Make it again
@@ -244,17 +247,25 @@ def write_gallery(results: Path, page: Path) -> None:
     page.write_text("".join([*parts, FOOT]), encoding="utf-8")
 
 
-def photograph(report: Path, output: Path) -> None:
-    """Write a picture of the report's first screen, 1280 pixels wide, in light colours."""
+def photograph(report: Path, folder: Path) -> None:
+    """Write pictures of the report, 1440 pixels wide, in light colours.
+
+    report.png: its first screen. estimates.png: its first chart, a square of it pointed at.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
         browser = started.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
         page.goto(report.absolute().as_uri())
-        page.screenshot(path=str(output))
+        page.screenshot(path=str(folder / "report.png"))
+        chart = page.locator("figure.chart").first
+        chart.scroll_into_view_if_needed()
+        page.locator("figure.chart[data-drawn]").first.wait_for()
+        chart.locator("path[tabindex]").first.focus()
+        chart.screenshot(path=str(folder / "estimates.png"))
         browser.close()
 
 
@@ -268,7 +279,7 @@ def main() -> None:
     except FileNotFoundError as error:
         sys.exit(f"{error.filename} is not there: finish a run of the default study (`make run`)")
     if arguments.screenshot:
-        photograph(arguments.results / "report.html", HOME / "docs/report.png")
+        photograph(arguments.results / "report.html", HOME / "docs")
 
 
 if __name__ == "__main__":
