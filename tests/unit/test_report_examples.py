@@ -88,7 +88,8 @@ def test_the_data_have_every_example_and_what_is_told_of_it(tmp_path):
     examples = read_examples(tmp_path)
     assert len(data["rows"]) == examples.height
     for row, example in zip(data["rows"], examples.iter_rows(named=True), strict=True):
-        told = dict(zip(data["fields"], row[6:], strict=True))
+        values = [data["values"][number] for number in row[6:]]
+        told = dict(zip(data["fields"], values, strict=True))
         assert data["models"][row[0]] == example["model"]
         assert data["groups"][row[2]] == example["group"]
         assert data["prompts"][row[4]] == (example["system"], example["prompt"])

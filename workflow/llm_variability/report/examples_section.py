@@ -227,11 +227,12 @@ def _fill_fields(row: Mapping[str, Any], kind: _Kind) -> list[str]:
 def _pack(
     examples: pl.DataFrame, design: Design, kind: _Kind, default: Setting, characters: int
 ) -> Context:
-    """Gather what the browser of examples shows, each name and prompt once.
+    """Gather what the browser of examples shows, each name, prompt and value once.
 
-    A row: numbers of its model, setting, group, role and prompt, its text, and its fields.
+    A row: numbers of its model, setting, group, role and prompt, its text, numbers of its fields'
+    values.
     """
-    models, settings, groups, roles, prompts = (_Numbers() for _ in range(5))
+    models, settings, groups, roles, prompts, values = (_Numbers() for _ in range(6))
     rows = []
     for row in examples.iter_rows(named=True):
         prompt = (show_text(row["system"] or "", characters), _show(row, "prompt", characters))
@@ -243,7 +244,7 @@ def _pack(
                 roles.of(_name_role(row["role"])),
                 prompts.of(prompt),
                 _show(row, "text", characters),
-                *_fill_fields(row, kind),
+                *map(values.of, _fill_fields(row, kind)),
             ]
         )
     return {
@@ -259,6 +260,7 @@ def _pack(
         ],
         "prompts": prompts.things,
         "fields": _list_fields(design, kind),
+        "values": values.things,
         "start": settings.of(_name_setting(default)),
         "programs": kind.has_programs,
         "rows": rows,

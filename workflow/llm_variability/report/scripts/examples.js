@@ -2,7 +2,8 @@
    in as text, never as markup. */
 (() => {
   "use strict";
-  // Where these stand in a row of the data; the fields follow.
+  // Where these stand in a row of the data; the fields' values follow. All but the text are
+  // numbers of what stands once for all rows.
   const MODEL = 0, SETTING = 1, GROUP = 2, ROLE = 3, PROMPT = 4, TEXT = 5, FIELDS = 6;
   const ALL = "";
 
@@ -32,7 +33,7 @@
     example.append(makeText(row[TEXT], data.programs ? "text lines" : "text", "Answer", direction));
     const told = make("dl");
     data.fields.forEach((name, at) => {
-      told.append(make("dt", name), make("dd", row[FIELDS + at]));
+      told.append(make("dt", name), make("dd", data.values[row[FIELDS + at]]));
     });
     example.append(told);
     return example;
@@ -41,6 +42,7 @@
   function fillSelect(select, names, all) {
     select.append(new Option(all, ALL));
     names.forEach((name, number) => select.append(new Option(name, String(number))));
+    select.parentElement.hidden = names.length < 2;
   }
 
   /* Rows that are shown side by side: of one model, setting and group, and failing draws alone. */
