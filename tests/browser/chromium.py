@@ -98,11 +98,14 @@ def open_page(
         browser.close()
 
 
-def serious_violations(view: Page) -> list[tuple[str, str]]:
-    """What axe-core finds on a page that is serious or critical: its rule and its elements."""
+def serious_violations(view: Page, within: str | None = None) -> list[tuple[str, str]]:
+    """What axe-core finds on a page that is serious or critical: its rule and its elements.
+
+    within: a selector of the part to look at; the whole page by default.
+    """
     return [
         (each["id"], node["html"][:200])
-        for each in Axe().run(view).response["violations"]
+        for each in Axe().run(view, context=within).response["violations"]
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]

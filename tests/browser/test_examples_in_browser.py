@@ -236,6 +236,17 @@ def test_studies_are_leafed_through_one_by_one(hostile):
         assert counted(view, OTHER).startswith("1 of ")
 
 
+def test_what_there_is_one_of_is_no_choice(tmp_path):
+    personas.write_persona_results(tmp_path)
+    place = ("personas", ["model-a"], SETTINGS, GROUPS, inputs.DESIGN)
+    inputs.write_examples(tmp_path, *place, ["A plain answer."])
+    page = personas.make_persona_page(tmp_path, personas.make_persona_report(tmp_path, ()))
+    with open_page(page, wait_for=READY) as (view, _):
+        assert view.locator(f"#{NAME}-model").is_hidden()
+        assert view.locator(f"#{NAME}-setting").is_visible()
+        assert counted(view).startswith(f"1 of {PLATES}: group 0; model-a;")
+
+
 def test_where_one_is_is_read_out(hostile):
     with open_page(hostile, wait_for=READY) as (view, _):
         line = view.locator(f"{BROWSER} .counted")
@@ -249,7 +260,8 @@ def test_where_one_is_is_read_out(hostile):
 def test_axe_finds_nothing_serious(hostile, scheme):
     with open_page(hostile, scheme=scheme, wait_for=READY) as (view, _):
         view.locator(f"{TABLE} > summary").first.click()
-        assert serious_violations(view) == []
+        for part in (BROWSER, f"{TABLE}[open]"):
+            assert serious_violations(view, part) == []
 
 
 def test_without_scripts_the_table_can_be_read(hostile):

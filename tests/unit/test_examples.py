@@ -608,3 +608,31 @@ def test_pairs_of_personas_can_be_read_from_their_table(tmp_path: Path) -> None:
         ("x", "medoid", 0.5),
         ("y", "first", None),
     ]
+
+
+def test_a_study_without_a_prompt_has_a_table_without_a_row(tmp_path: Path) -> None:
+    make_examples(tmp_path)
+    meta = {"study": "labels", "model": "tiny", "design": DESIGN.to_json()}
+    paths = [tmp_path / "draws/labels/tiny/T0.parquet", tmp_path / "stimuli.parquet"]
+    paths += [tmp_path / "similarity.parquet"]
+    for path, table in zip(paths, (DRAWS, STIMULI, SIMILARITY), strict=True):
+        setting = {"temperature": "0", "top_p": None} if table is DRAWS else {}
+        write_table(read_table(path, table).clear(), path, table, meta | setting)
+    draws, stimuli, similarity = map(str, paths)
+    output = tmp_path / "examples.parquet"
+    main(
+        ["--stimuli", stimuli, "--similarity", similarity, "--measure", "minilm"]
+        + ["--draws", draws, "--output", str(output)]
+    )
+    assert read_table(output, EXAMPLES).height == 0
+
+
+def test_a_prompt_that_two_groups_share_is_an_example_of_each(tmp_path: Path) -> None:
+    """As a surname that is frequent in two groups."""
+    prompts = make_prompts().with_columns(prompt_id=pl.col("format"))
+    similarity = tabulate_similarity(make_vectors()).with_columns(prompt_id=pl.col("format"))
+    found = choose(similarity, prompts).filter(pl.col("top_p") == "1.0")
+    expected = choose(tabulate_similarity(make_vectors())).filter(pl.col("top_p") == "1.0")
+    assert found.select("group", "role", "replicate").equals(
+        expected.select("group", "role", "replicate")
+    )
