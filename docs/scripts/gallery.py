@@ -38,8 +38,8 @@ tables behind them ([reading the report](reading-the-report.md)).
 ![The first screen of the report: contents, a summary in sentences with the number of models and \
 settings in which each contrast holds, and alarms](report.png)
 
-![The chart of every estimate, with switches for contrasts and level; of the square in focus a table \
-has estimate, interval, p, adjusted p and n at every level](estimates.png)
+![The chart of every estimate, with switches for contrasts and level; of the square in focus a \
+table has estimate, interval, p, adjusted p and n at every level](estimates.png)
 
 """
 
