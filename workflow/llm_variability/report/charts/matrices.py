@@ -416,7 +416,7 @@ def chart_contrasts(separation: pl.DataFrame, study: PersonaStudy) -> Chart | No
             "unit": "contrast",
         },
         twins=study.twins_of(SEPARATION, "-{measure}{variant}"),
-        panel_width=480,
+        panel_width=320,
         missing="no number",
     )
 
@@ -615,7 +615,7 @@ def chart_leakage(leakage: pl.DataFrame, study: PersonaStudy) -> Chart | None:
             "unit": "view",
         },
         twins=study.twins_of(LEAKAGE),
-        panel_width=400,
+        panel_width=320,
         missing="no number",
     )
 
