@@ -135,7 +135,7 @@ def test_personas_are_described_where_the_page_is_folded(html):
 
 
 def test_the_summary_says_what_was_found_before_the_alarms(page):
-    section = page.text.index("Study personas: who asks")
+    section = page.text.rindex("Study personas: who asks")
     summary = page.text[page.text.index("Skip to the results") : section]
     assert "by persona and decoding setting" in summary
     assert "Code for different personas is less alike than code for the same in 4 of 4" in summary
