@@ -188,6 +188,28 @@ def test_one_sampled_prompt_has_a_cross_that_says_why_nothing_is_tested(page):
     assert focus_row["between"] == written(str(inputs.BETWEEN))
 
 
+def test_what_a_chart_shows_is_told_in_sentences(page):
+    with open_page(page) as (view, _):
+        told = {
+            kind: view.locator(f"{chart_of(kind)} .finding li").all_text_contents()
+            for kind in KINDS
+        }
+    assert told["similarity"] == [
+        "Model-a: similarity within one 0.600, between two 0.500.",
+        "Model-b: similarity within one 0.550, between two 0.500.",
+    ]
+    # Without type hints, which have no number, 23 features; p .001 of each in a family of 27.
+    assert told["features"] == [
+        f"{model}: 2 of 23 features differ between personas: classes, calls of input; after Holm 2."
+        for model in ("Model-a", "Model-b")
+    ]
+    assert told["leakage"][0] == (
+        "Model-a: balanced accuracy 50.0%; asterisk in 2 of 2 views (above chance);"
+        " after Holm in 2."
+    )
+    assert told["confusions"][0] == "Syntax: guessed right 50.0%, taken for another 16.7%."
+
+
 def test_files_are_offered_of_the_setting_that_has_them(page):
     links = f"{chart_of('similarity')} .files a"
     with open_page(page) as (view, _):

@@ -196,6 +196,13 @@ def test_every_classifier_is_in_the_chart_once(tables):
     assert (row["p_value"], row["flag"]) == (0.005, "*")
 
 
+def test_a_reason_calls_personas_as_the_reader_does(tables):
+    reason = "left out, with programs in fewer than two iterations: english-teacher-male"
+    rows = tables["persona_leakage"].with_columns(reason=pl.lit(reason))
+    told = set(read_chart(chart_leakage(rows, STUDY))["reason"])
+    assert told == {reason.replace("english-teacher-male", "English teacher")}
+
+
 def test_guesses_are_shares_of_those_who_asked(tables):
     table = tables["persona_confusions"]
     shown = read_chart(chart_confusions(table, STUDY))

@@ -14,7 +14,14 @@ from llm_variability.report.charts.explorer import Chart, Dimension, Number
 from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting
 from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
-from llm_variability.report.personas.names import FEATURES, LEAKAGE, SEPARATION, SIMILARITY, STYLE
+from llm_variability.report.personas.names import (
+    FEATURES,
+    LEAKAGE,
+    SEPARATION,
+    SIMILARITY,
+    STYLE,
+    name_in_text,
+)
 from llm_variability.report.personas.statements import (
     ITERATIONS,
     list_features,
@@ -83,6 +90,12 @@ class PersonaStudy:
         named = {level: name_level(level, self.levels) for level in levels}
         called = list(named.values())
         return {level: name if called.count(name) == 1 else level for level, name in named.items()}
+
+    def tell_reason(self) -> pl.Expr:
+        """Give the reasons why numbers are missing, with personas by their names for the reader."""
+        return pl.col("reason").map_elements(
+            lambda text: name_in_text(text, self.levels), return_dtype=pl.String
+        )
 
     def order_settings(self, rows: pl.DataFrame) -> list[tuple[str | None, str | None]]:
         """List the settings, the one of the figures first."""
@@ -279,6 +292,7 @@ def chart_similarity(separation: pl.DataFrame, study: PersonaStudy) -> Chart | N
         pl.col("measure").map_elements(name_measure, return_dtype=pl.String),
         pl.when(pl.col("second").is_null()).then(pl.lit(ONE)).otherwise(pl.lit(TWO)).alias("kind"),
         _flag(study.stars, pl.col("second").is_not_null()),
+        study.tell_reason(),
     )
     called = [names[level] for level in levels]
     return Chart(
@@ -369,6 +383,7 @@ def chart_contrasts(separation: pl.DataFrame, study: PersonaStudy) -> Chart | No
         pl.col("variant").replace_strict(VARIANT_NAMES),
         pl.col("measure").map_elements(name_measure, return_dtype=pl.String),
         _flag(study.stars),
+        study.tell_reason(),
     )
     there = set(contrasts)
     listed = [
@@ -510,6 +525,7 @@ def chart_features(means: pl.DataFrame, study: PersonaStudy) -> Chart | None:
         pl.col("persona").replace_strict(names),
         pl.Series("mark", written, dtype=pl.String),
         _flag(study.stars),
+        study.tell_reason(),
     )
     over: list[Dimension] = []
     if of_programs:
@@ -578,7 +594,7 @@ def chart_leakage(leakage: pl.DataFrame, study: PersonaStudy) -> Chart | None:
     """
     if not leakage.height:
         return None
-    rows = _name_settings(leakage).with_columns(_flag(study.stars))
+    rows = _name_settings(leakage).with_columns(_flag(study.stars), study.tell_reason())
     views = rows["features"].unique(maintain_order=True).to_list()
     return Chart(
         anchor=study.anchor_of(LEAKAGE),
