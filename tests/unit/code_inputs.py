@@ -124,15 +124,16 @@ def _curve_rows(study: str, model: str, paraphrased: bool) -> Iterator[dict[str,
             "n_pairs": 25 * tasks,
         }
         swapped = name == "open" and setting == ("1.0", "1.0") and measure == "tsed"
-        for comparison, height in (
-            ("ceiling", FLOOR - 0.05 if swapped else ceiling),
-            ("floor", FLOOR),
+        for comparison, height, rescaled in (
+            ("ceiling", FLOOR - 0.05 if swapped else ceiling, 1.0),
+            ("floor", FLOOR, 0.0),
         ):
             yield of | {
                 "comparison": comparison,
                 "estimate": height,
                 "ci_low": height - 0.02,
                 "ci_high": height + 0.02,
+                "rescaled": None if swapped else rescaled,
             }
         points = [
             (method, rate, realise(method, rate), math.exp(-DECAY[method] * _steps(model) * at))

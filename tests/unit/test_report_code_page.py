@@ -105,7 +105,7 @@ def test_programs_and_prompts_are_escaped(html, page):
 
 
 def test_findings_come_first_and_alarms_are_raised_above(page):
-    section = page.text.index("Study code: sensitivity of code")
+    section = page.text.rindex("Study code: sensitivity of code")
     summary = page.text[page.text.index("Skip to the results") : section]
     assert "Code changes fastest with rate under keyboard with 2 of 2 models." in summary
     assert "Mean height of the curve of open less that of humaneval" in summary

@@ -67,6 +67,29 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """A way to read the rows of a chart, chosen by a switch: which of their columns is drawn.
+
+    label: in the switch. told: what the drawn value is called in the finding. shown: for each name
+    in the specification the column of numbers it stands for, or a number that is the same
+    everywhere. file: what stands for it in the names of files, if the chart has twins.
+    """
+
+    label: str
+    told: str
+    shown: Mapping[str, str | float]
+    file: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "told": self.told,
+            "shown": dict(self.shown),
+            "file": self.file,
+        }
+
+
+@dataclass(frozen=True)
 class Chart:
     """One chart. Words are for people; a model's text is never among them.
 
@@ -77,13 +100,19 @@ class Chart:
     numbers: columns of numbers. rows: a column a dimension, with its values, and the numbers; null
     where there is none. words: further columns of short texts.
     A column `flag` of words is set behind the first number; `reason` says why numbers are missing.
-    specification: Vega-Lite's, which names its data `shown`; `limit` and `least` are parameters of
-    it if `scaled` names the column whose largest size and least value they are to be.
+    specification: Vega-Lite's, which names its data `shown`; `limit`, `least` and `most` are
+    parameters of it if `scaled` names the column whose largest size, least and greatest value they
+    are to be. `panel` and `series` are what a row's panel is called, and its value of the first
+    dimension of `across` that is not in panels; each has its `_order`.
+    readings: the ways to read the rows, the first at first; `scaled` and the finding's `measure`
+    may name what is in their `shown`. shared: values of a dimension, such as a line of reference,
+    that have no panel of their own: their rows are drawn in every panel, and have no series.
     finding: how the sentence under the picture is made: `measure` and its `label`, the dimension
     `along` which it is told or the column of words `by` which, or the columns `starred` (of words)
     and `adjusted` (p-values), with what to call marks `up` and `down`, and a `unit` of the rows
     counted; or of the dimension `per` whose marked values are listed.
-    twins: pattern of the paths of the same as files, with `{model}` and the like and no suffix.
+    twins: pattern of the paths of the same as files, with `{model}` and the like, `{reading}`, and
+    no suffix.
     """
 
     anchor: str
@@ -102,6 +131,8 @@ class Chart:
     suffixes: Sequence[str] = ("svg", "pdf", "png")
     panel_width: int = 200
     missing: str = "no fit"
+    readings: Sequence[Reading] = ()
+    shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Give everything the script needs, rows by column.
@@ -143,6 +174,8 @@ class Chart:
             "suffixes": list(self.suffixes),
             "panelWidth": self.panel_width,
             "missing": self.missing,
+            "readings": [each.to_json() for each in self.readings],
+            "shared": {key: list(values) for key, values in self.shared.items()},
         }
 
     def _places(self) -> list[int]:

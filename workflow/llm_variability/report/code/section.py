@@ -9,6 +9,7 @@ import polars as pl
 
 from llm_variability.config_code import ORIGINAL, PARAPHRASE
 from llm_variability.report.alarms import MIN_PROGRAMS
+from llm_variability.report.charts.curves import CodeStudy, chart_code
 from llm_variability.report.code import rows, statements
 from llm_variability.report.code.alarms import describe_code_alarms
 from llm_variability.report.code.figures import (
@@ -274,7 +275,9 @@ def build_code_study(
     lines = statements.describe_lines(primary)
     one_model = len(models) == 1
     place = (study, measures, curves, describe_setting(setting), figures, output)
+    charted = CodeStudy(study, anchor("study", study), models, setting, stars)
     return {
+        "charts": chart_code(tables, charted),
         "name": study,
         "anchor": anchor("study", study),
         "model_names": models,

@@ -34,6 +34,7 @@
       this.chart = chart;
       this.byKey = new Map(chart.dimensions.map((each) => [each.key, each]));
       this.panel = chart.panels[0];
+      this.reading = chart.readings[0];
       this.chosen = new Map(chart.dimensions.map((each) => [each.key, 0]));
       this.rows = this.decode();
       this.at = new Map(this.rows.map((row) => [row.place, row]));
@@ -71,6 +72,21 @@
       return this.byKey.get(key).values[row.values.get(key)];
     }
 
+    // What is told of a row in its picture and in the table of all: panel, axes and colours.
+    laidOut() {
+      return [...new Set([this.panel, ...this.chart.across])];
+    }
+
+    // Rows of a shared value have no panel of their own: they are drawn in every panel.
+    isShared(row, key = this.panel) {
+      return (this.chart.shared[key] || []).includes(this.name(row, key));
+    }
+
+    // The column that a name stands for under the chosen reading.
+    column(name) {
+      return (this.reading && this.reading.shown[name]) || name;
+    }
+
     switched() {
       return this.chart.dimensions.filter(
         (each) => each.key !== this.panel && !this.chart.across.includes(each.key),
@@ -98,6 +114,10 @@
         if (each.values.length < 2 || this.chart.across.includes(each.key)) continue;
         this.selects.set(each.key, this.addSelect(each.label, each.key, each.values,
           (index) => { this.chosen.set(each.key, index); }));
+      }
+      if (this.chart.readings.length > 1) {
+        this.addSelect("Values", "reading", this.chart.readings.map((each) => each.label),
+          (index) => { this.reading = this.chart.readings[index]; });
       }
       for (const event of ["pointerover", "focusin", "click"]) {
         this.drawing.addEventListener(event, (happened) => this.tell(happened.target));
@@ -136,7 +156,8 @@
     }
 
     update() {
-      const order = [this.panel, ...this.chart.across];
+      const order = this.laidOut();
+      this.told = null;
       this.shown = [...this.settle()].sort((a, b) => {
         const key = order.find((each) => a.values.get(each) !== b.values.get(each));
         return key === undefined ? 0 : a.values.get(key) - b.values.get(key);
@@ -162,7 +183,10 @@
     }
 
     data() {
-      return this.shown.map((row, index) => {
+      const series = this.chart.across.find((key) => key !== this.panel);
+      const panels = [...new Set(this.shown.filter((row) => !this.isShared(row))
+        .map((row) => row.values.get(this.panel)))];
+      return this.shown.flatMap((row, index) => {
         const drawn = { index, say: this.say(row) };
         for (const { key } of this.chart.dimensions) {
           drawn[key] = this.name(row, key);
@@ -171,9 +195,19 @@
         for (const [key, value] of Object.entries(row)) {
           if (key !== "values" && key !== "place") drawn[key] = value;
         }
-        drawn.panel = this.wrap(upper(drawn[this.panel]));
-        drawn.panel_order = row.values.get(this.panel);
-        return drawn;
+        for (const [key, from] of Object.entries(this.reading ? this.reading.shown : {})) {
+          drawn[key] = typeof from === "number" ? from : row[from];
+        }
+        if (series && !this.isShared(row, series)) {
+          drawn.series = this.name(row, series);
+          drawn.series_order = row.values.get(series);
+        }
+        const places = this.isShared(row) ? panels : [row.values.get(this.panel)];
+        return places.map((place) => ({
+          ...drawn,
+          panel: this.wrap(upper(this.byKey.get(this.panel).values[place])),
+          panel_order: place,
+        }));
       });
     }
 
@@ -181,27 +215,30 @@
       const turn = ++this.drawn;
       const spec = structuredClone(this.chart.spec);
       const width = this.drawing.clientWidth || 640;
-      const panels = new Set(this.shown.map((row) => row.values.get(this.panel))).size || 1;
+      const panels = new Set(this.shown.filter((row) => !this.isShared(row))
+        .map((row) => row.values.get(this.panel))).size || 1;
       const fitting = Math.max(1, Math.floor((width - 160) / (this.chart.panelWidth + 20)));
       spec.columns = Math.ceil(panels / Math.ceil(panels / fitting));
       if (typeof spec.spec.width === "number") {
         spec.spec.width = Math.min(spec.spec.width, Math.max(160, width - 110));
       }
       if (width < 520) {
-        spec.config.legend.orient = "top";
+        Object.assign(spec.config.legend, { orient: "top", columns: 1 });
         spec.config.axisY.labelLimit = 120;
         if (spec.spec.width.step) spec.spec.width.step = Math.min(spec.spec.width.step, 46);
       }
       spec.data = { name: "shown", values: this.data() };
       spec.description = this.found;
       if (this.chart.scaled) {
-        const values = this.scaledRows().map((row) => row[this.chart.scaled]);
+        const scaled = this.column(this.chart.scaled);
+        const values = this.scaledRows().map((row) => row[scaled]).filter((value) => value !== null);
         const limit = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
         const least = values.reduce((lowest, value) => Math.min(lowest, value), limit);
         spec.params = [
           ...(spec.params || []),
           { name: "limit", value: limit || 0.1 },
           { name: "least", value: least },
+          { name: "most", value: values.reduce((most, value) => Math.max(most, value), least) },
         ];
       }
       try {
@@ -232,9 +269,8 @@
     // Colours are those of all models and panels under the same other switches.
     scaledRows() {
       const fixed = this.switched().filter((each) => !this.chart.panels.includes(each.key));
-      const found = this.rows.filter((row) =>
+      return this.rows.filter((row) =>
         fixed.every((each) => row.values.get(each.key) === this.chosen.get(each.key)));
-      return found.filter((row) => row[this.chart.scaled] !== null);
     }
 
     rowOf(element) {
@@ -269,11 +305,11 @@
     }
 
     write(row, number) {
-      const value = row[number.key];
-      if (value === null) return NONE;
-      const written = FORMATS[number.format](value);
-      if (!number.upto) return written;
-      return `[${written}, ${FORMATS[number.format](row[number.upto])}]`;
+      const written = (key) => (row[key] === null ? NONE : FORMATS[number.format](row[key]));
+      if (!number.upto || (row[number.key] === null && row[number.upto] === null)) {
+        return written(number.key);
+      }
+      return `[${written(number.key)}, ${written(number.upto)}]`;
     }
 
     place(row, keys) {
@@ -285,7 +321,7 @@
     }
 
     say(row) {
-      const keys = [this.panel, ...this.chart.across];
+      const keys = this.laidOut();
       if (this.isBare(row)) return `${this.place(row, keys)}: ${row.reason || this.chart.missing}`;
       const numbers = this.chart.numbers
         .filter((each) => row[each.key] !== null)
@@ -355,7 +391,7 @@
 
     fillTable() {
       if (!this.table.open) return;
-      const keys = [this.panel, ...this.chart.across].filter((key) => this.byKey.get(key).values.length > 1);
+      const keys = this.laidOut().filter((key) => this.byKey.get(key).values.length > 1);
       const box = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of what is shown" },
         this.numbersTable(this.shown, keys, this.selection()));
       this.table.replaceChildren(this.table.firstChild, box);
@@ -369,7 +405,9 @@
     }
 
     writeFinding() {
-      const { measure, label, along, by, per, starred, adjusted, up, down, unit } = this.chart.finding;
+      const { along, by, per, starred, adjusted, up, down, unit } = this.chart.finding;
+      const measure = this.column(this.chart.finding.measure);
+      const label = this.reading ? this.reading.told : this.chart.finding.label;
       const number = this.chart.numbers.find((each) => each.key === measure);
       const sentences = [];
       for (const [index, name] of this.byKey.get(this.panel).values.entries()) {
@@ -398,11 +436,7 @@
             .map(([kind, some]) => `${kind} ${range(some)}`);
           told = `${name}: ${[label, parts.join(", ")].filter(Boolean).join(" ")}`;
         }
-        if (along) {
-          const ends = [...there].sort((a, b) => a.values.get(along) - b.values.get(along));
-          told = `${name}: ${label} ${write(ends[0])} at ${this.place(ends[0], [along])}`;
-          if (ends.length > 1) told += `, ${write(ends[ends.length - 1])} at ${this.place(ends[ends.length - 1], [along])}`;
-        }
+        if (along) told = `${name}: ${label} ${this.tellAlong(there, along, write)}`;
         if (starred) {
           const marked = there.filter((row) => row[starred] === "*");
           const higher = marked.filter((row) => row[measure] > 0).length;
@@ -425,6 +459,24 @@
       this.finding.replaceChildren(...sentences.map((text) => make("li", {}, `${upper(text)}.`)));
     }
 
+    // Both ends of each line, by the dimension along which it runs.
+    tellAlong(rows, along, write) {
+      const series = this.laidOut().find((key) => key !== this.panel && key !== along);
+      const lines = new Map();
+      for (const row of rows) {
+        const name = series ? this.name(row, series) : "";
+        lines.set(name, [...(lines.get(name) || []), row]);
+      }
+      const isShared = (row) => this.laidOut().some((key) => this.isShared(row, key));
+      const told = (row) => write(row) + (isShared(row) ? "" : ` at ${this.place(row, [along])}`);
+      return [...lines].map(([name, line]) => {
+        const own = line.filter((row) => !isShared(row));
+        const sorted = [...(own.length ? own : line)].sort((a, b) => a.values.get(along) - b.values.get(along));
+        const ends = sorted.length > 1 ? [sorted[0], sorted[sorted.length - 1]] : sorted;
+        return `${lines.size > 1 ? `${name} ` : ""}${ends.map(told).join(", ")}`;
+      }).join("; ");
+    }
+
     // Values of a dimension at which a row is marked, with what it says of them.
     tellMarked(rows) {
       const { per, starred, adjusted, up, unit } = this.chart.finding;
@@ -442,6 +494,7 @@
       this.files.replaceChildren();
       if (!this.chart.twins || this.panel !== this.chart.panels[0]) return;
       let path = this.chart.twins;
+      if (this.reading) path = path.replaceAll("{reading}", this.reading.file);
       for (const each of this.chart.dimensions) {
         const written = (each.files || each.values)[this.chosen.get(each.key)];
         if (written === null && path.includes(`{${each.key}}`)) return;
