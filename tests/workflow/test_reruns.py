@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
 import runpy
 import zipfile
 from collections.abc import Callable, Iterator
@@ -304,18 +306,39 @@ def test_the_report_is_there_and_counts_every_draw(finished: Workspace) -> None:
     assert counts["draws"].sum() == 16 * (2 + 3 + 3)
 
 
-def test_snakemakes_own_report_holds_the_figures_tables_and_captions(finished: Workspace) -> None:
+def read_variable(page: str, name: str) -> Any:
+    """Read what Snakemake's own report assigns to a variable, as JSON."""
+    start = f"var {name} = "
+    at = page.index(start, page.index(f'<script id="{name}">'))
+    return json.JSONDecoder().raw_decode(page, at + len(start))[0]
+
+
+def test_snakemakes_own_report_holds_every_figure_and_table_of_the_page(
+    finished: Workspace,
+) -> None:
     archive = finished.folder / "report.zip"
     told = finished.attempt("--report", str(archive))
     assert told.returncode == 0, told.stdout[-3000:]
     with zipfile.ZipFile(archive) as report:
-        names = report.namelist()
-        page = "".join(
-            report.read(name).decode(errors="replace")
-            for name in names
-            if name.endswith((".html", ".js", ".json"))
-        )
-    for file in ("minilm-text-fixed.svg", "minilm-pairwise.svg", "fits.csv", "draw_counts.csv"):
-        assert any(name.endswith(file) for name in names), names
-    assert "Heatmaps" in page
-    assert "mixed model" in page.lower()
+        page = report.read("report/report.html").decode()
+        packed = {Path(name).name for name in report.namelist()}
+    held, categories = read_variable(page, "results"), read_variable(page, "categories")
+    results = finished.folder / "results"
+    made = [*results.glob("figures/**/*.svg"), *results.glob("tables/*.csv")]
+    own = re.findall(r'href="([^"]+\.(?:svg|csv))"', (results / "report.html").read_text())
+    assert len(own) > 30
+    assert {f"results/{link}" for link in own} <= held.keys()
+    assert held.keys() == {
+        "results/report.html",
+        *(path.relative_to(finished.folder).as_posix() for path in made),
+    }
+    assert {path.name for path in made} <= packed
+    assert all(each["caption"].strip() and any(each["labels"].values()) for each in held.values())
+    listed = [
+        (category, part, json.dumps(held[file]["labels"], sort_keys=True))
+        for category, parts in categories.items()
+        for part, files in parts.items()
+        for file in files
+    ]
+    assert len(set(listed)) == len(listed) == len(held), "labels tell files apart"
+    assert set(categories) == {"Report", "Tables", "Heatmaps", "Mean cosine", "All models"}
