@@ -205,6 +205,15 @@ def test_the_page_can_be_read_without_scripts(page):
     with open_page(page, java_script=False) as (view, _):
         assert view.get_by_text("This chart needs JavaScript").first.is_visible()
         assert view.locator("img").first.is_visible()
+        assert (
+            view.locator("details.twin[open]").count() == view.locator("details.twin").count() > 0
+        )
+
+
+def test_a_picture_of_what_a_chart_shows_is_closed_where_scripts_run(page):
+    with open_page(page) as (view, _):
+        assert view.locator("details.twin").count() > 0
+        assert view.locator("details.twin[open]").count() == 0
 
 
 def test_words_of_a_chart_state_what_it_shows(page):

@@ -132,6 +132,7 @@ def build_model(
             {
                 "name": encoder,
                 "anchor": anchor("study", study, model, encoder),
+                "charted": bool(fits["estimate"].is_not_null().any()),
                 "heatmaps": [
                     _arrange_view(
                         view,

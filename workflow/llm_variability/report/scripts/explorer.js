@@ -518,4 +518,6 @@
     if (closed) closed.addEventListener("toggle", begin, { once: true });
     else begin();
   }
+  // What a chart shows too is a click away, no more.
+  for (const twin of document.querySelectorAll("details.twin")) twin.open = false;
 })();
