@@ -159,8 +159,10 @@ def _settings(rows: pl.DataFrame, study: PersonaStudy) -> Dimension:
 
 
 def _factors(rows: pl.DataFrame) -> Dimension:
-    there = set(rows["factor"])
-    return Dimension("factor", "Compared", [each for each in COMPARED_FACTORS if each in there])
+    """Give the factors. The figure of similarities is of personas."""
+    listed = [each for each in COMPARED_FACTORS if each in set(rows["factor"])]
+    files = ["" if each == "persona" else None for each in listed]
+    return Dimension("factor", "Compared", listed, files)
 
 
 def _measures(rows: pl.DataFrame) -> Dimension:
@@ -204,7 +206,7 @@ def _in_panels(layers: altair.LayerChart) -> dict[str, Any]:
 
 
 def _specify_matrix(
-    x: Any, y: Any, value: str, legend: Sequence[str], scale: altair.Scale, *, wide: int = 56
+    x: Any, y: Any, value: str, legend: Sequence[str], scale: altair.Scale, wide: int
 ) -> dict[str, Any]:
     """Give a heatmap whose column of words `mark` is written into its cells."""
     empty = f"!isValid(datum.{value})"
@@ -228,6 +230,15 @@ def _specify_matrix(
     )
     layers = (squares + words).properties(width=altair.Step(wide), height=altair.Step(28))
     return _in_panels(layers)
+
+
+def _choose_width(columns: Sequence[str]) -> int:
+    """Give the width of a cell in pixels, less where there are many columns."""
+    return 56 if len(columns) <= 5 else 44
+
+
+def _fit_panel(columns: Sequence[str]) -> int:
+    return max(150, _choose_width(columns) * len(columns) + 8)
 
 
 _SEQUENTIAL = altair.Scale(
@@ -324,22 +335,23 @@ def chart_similarity(separation: pl.DataFrame, study: PersonaStudy) -> Chart | N
         ],
         words=["flag", "reason", "kind"],
         rows=rows,
-        specification=_specify_similarity(),
+        specification=_specify_similarity(_choose_width(called)),
         scaled="similarity",
         finding={"measure": "similarity", "label": "similarity", "by": "kind"},
-        twins=study.twins_of(SIMILARITY, "-{measure}{variant}"),
-        panel_width=300,
+        twins=study.twins_of(SIMILARITY, "-{measure}{variant}{factor}"),
+        panel_width=_fit_panel(called),
         missing="no number",
     )
 
 
-def _specify_similarity() -> dict[str, Any]:
+def _specify_similarity(wide: int) -> dict[str, Any]:
     found = _specify_matrix(
         _axis("column", None, altair.X, **_UPRIGHT),
         _axis("row", None, altair.Y),
         "similarity",
         ["mean", "similarity"],
         _SEQUENTIAL,
+        wide,
     )
     return _write_cells(
         found, "!isValid(datum.similarity) ? '–' : format(datum.similarity, '.2f') + datum.flag"
@@ -556,7 +568,7 @@ def chart_features(means: pl.DataFrame, study: PersonaStudy) -> Chart | None:
         ],
         words=["flag", "reason", "mark"],
         rows=rows,
-        specification=_specify_features(),
+        specification=_specify_features(_choose_width(list(names.values()))),
         scaled="standardised",
         finding={
             "measure": "mean",
@@ -568,18 +580,19 @@ def chart_features(means: pl.DataFrame, study: PersonaStudy) -> Chart | None:
             "unit": "feature",
         },
         twins=study.twins_of(kind) if of_programs else f"figures/{study.name}/persona-{kind}",
-        panel_width=300,
+        panel_width=_fit_panel(list(names.values())),
         missing="no number",
     )
 
 
-def _specify_features() -> dict[str, Any]:
+def _specify_features(wide: int) -> dict[str, Any]:
     found = _specify_matrix(
         _axis("persona", None, altair.X, **_UPRIGHT),
         _axis("feature", None, altair.Y),
         "standardised",
         ["standard", "deviations"],
         _DIVERGING,
+        wide,
     )
     return _write_cells(found, "datum.mark + datum.flag")
 
@@ -700,20 +713,21 @@ def chart_confusions(confusions: pl.DataFrame, study: PersonaStudy) -> Chart | N
         ],
         words=["kind"],
         rows=rows,
-        specification=_specify_confusions(),
+        specification=_specify_confusions(_choose_width(called)),
         scaled="share",
         finding={"measure": "share", "label": "", "by": "kind"},
-        panel_width=300,
+        panel_width=_fit_panel(called),
         missing="no program",
     )
 
 
-def _specify_confusions() -> dict[str, Any]:
+def _specify_confusions(wide: int) -> dict[str, Any]:
     found = _specify_matrix(
         _axis("guessed", "guessed", altair.X, **_UPRIGHT),
         _axis("persona", "asked by", altair.Y),
         "share",
         ["share of", "who asked"],
         altair.Scale(scheme="cividis", domain=[0, 1]),
+        wide,
     )
     return _write_cells(found, "isValid(datum.share) ? datum.programs : '–'")
