@@ -218,7 +218,7 @@ def chart_estimates(
             Number("ci_low", "95% interval", upto="ci_high"),
             Number("p_value", "p", "p"),
             Number("p_holm", "p, Holm", "p"),
-            Number("p_bh", "p, Benjamini-Hochberg", "p"),
+            Number("p_bh", "p, BH", "p"),
             Number("n_observations", "n", "count"),
         ],
         words=["flag", "reason"],
