@@ -67,7 +67,12 @@ rule all:
         expand(rules.adjust.input, study=GROUP_STUDIES),
         expand(rules.embed.output, **MEASUREMENTS),
         expand(
-            [*rules.tsed.output, *rules.code_cosine.output, *rules.embed_programs.output],
+            [
+                *rules.extract_programs.output,
+                *rules.tsed.output,
+                *rules.code_cosine.output,
+                *rules.embed_programs.output,
+            ],
             **{**MEASUREMENTS, "study": CODE_STUDIES},
         ),
         expand(
