@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import runpy
@@ -138,14 +139,13 @@ def test_the_page_tells_the_seed_and_the_state_of_the_checkout(page):
 
 def test_every_figure_has_words_that_state_the_finding(page):
     alts = [attributes["alt"] for attributes in page.named("img")]
-    # Of the model: under the first encoder two heatmaps of marginal contrasts, and a cosine under
-    # each. Over all models: counts of six tests and estimates of four, of which under the second
-    # encoder the marginal ones; and the lengths. With one model its cosine stands in its own
-    # section.
+    # Of the model, under the first encoder: two heatmaps of marginal contrasts, and a cosine. Over
+    # all models: counts of six tests and estimates of four, of which under the second encoder the
+    # marginal ones; and the lengths. With one model its cosine stands in its own section.
     heatmaps, counts, trends = 2, 6 + 2, 4 + 1
-    assert len(alts) == heatmaps + 2 + counts + trends + 1
+    assert len(alts) == heatmaps + 1 + counts + trends + 1
     assert sum("significant in" in alt for alt in alts) == heatmaps + counts
-    assert sum("is highest" in alt for alt in alts) == 2
+    assert sum("is highest" in alt for alt in alts) == 1
     told = ("at every temperature", "some temperatures")
     assert sum(any(words in alt for words in told) for alt in alts) == trends
     assert sum("words a text" in alt for alt in alts) == 1
@@ -175,8 +175,18 @@ def test_a_switch_shows_the_text_level_with_formats_fixed_and_needs_no_script(pa
 
 def test_what_the_page_does_not_hold_is_a_file_and_said_to_be(page):
     # Heatmaps of four tests in the published coding, and of all six under the second encoder; of
-    # that also counts of four tests and estimates of three levels.
-    assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 6 + 4 + 3
+    # that also a cosine, counts of four tests and estimates of three levels.
+    assert page.text.count("Not in this page, to keep it small; the file:") == 4 + 6 + 1 + 4 + 3
+
+
+def test_a_picture_waits_until_it_is_in_sight_and_its_place_is_kept(page):
+    for attributes in page.named("img"):
+        assert attributes["loading"] == "lazy"
+        svg = base64.b64decode(attributes["src"].split(",", 1)[1]).decode()
+        _, _, width, height = map(float, re.search(r'viewBox="([^"]*)"', svg)[1].split())
+        # A user unit is a point, 1/72 of an inch; a CSS pixel is 1/96.
+        assert int(attributes["width"]) == pytest.approx(width * 96 / 72, abs=0.5)
+        assert int(attributes["height"]) == pytest.approx(height * 96 / 72, abs=0.5)
 
 
 def test_a_figure_of_estimates_by_temperature_has_its_means_in_a_table(html, results):

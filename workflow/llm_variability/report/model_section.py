@@ -147,7 +147,12 @@ def build_model(
                     for view in views
                 ],
                 "cosine": {
-                    "figure": embed(figures.get((*place, "cosine")), caption, output),
+                    "figure": embed(
+                        figures.get((*place, "cosine")),
+                        caption,
+                        output,
+                        inside=encoder == encoders[0],
+                    ),
                     "caption": caption,
                     "table": _mean_table(cosines, design),
                 },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,16 @@ def relative(path: Path, output: Path) -> str:
 
 
 def embed(path: Path | None, alt: str, output: Path, *, inside: bool = True) -> Context | None:
-    """Give a figure's bytes as a data URI, its words, and links to its files; None without one.
+    """Give a figure as `_picture` does, its words, and links to its files; None without one.
 
     inside: whether the page holds the figure; else it has the links alone.
     """
     if path is None:
         return None
+    svg = path.read_text(encoding="utf-8") if inside else None
     twins = [path.with_suffix(suffix) for suffix in (".svg", ".pdf", ".png")]
     return {
-        "uri": _data_uri(path.read_text(encoding="utf-8")) if inside else None,
+        **(_picture(svg) if svg else {"uri": None}),
         "alt": alt,
         "downloads": [
             {"name": twin.suffix[1:].upper(), "href": relative(twin, output)}
@@ -71,12 +73,21 @@ def embed(path: Path | None, alt: str, output: Path, *, inside: bool = True) -> 
 
 def embed_drawing(figure: Figure, title: str, alt: str) -> Context:
     """Give a figure that is no file of its own, in the form of `embed`."""
-    return {"uri": _data_uri(render_svg(figure, title)), "alt": alt, "downloads": []}
+    return {**_picture(render_svg(figure, title)), "alt": alt, "downloads": []}
 
 
-def _data_uri(svg: str) -> str:
-    drawn = compact_svg(svg)
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode('utf-8')).decode('ascii')}"
+def _picture(svg: str) -> Context:
+    """Give a figure as a data URI with its size in CSS pixels, of which a point has 4/3.
+
+    With its size a browser keeps the figure's place, and need not load it before it comes in sight.
+    Raises ValueError if the figure does not say its size in points, as Matplotlib's do.
+    """
+    size = re.search(r'<svg [^>]*\bwidth="([\d.]+)pt" height="([\d.]+)pt"', svg)
+    if size is None:
+        raise ValueError("an SVG figure does not say its width and height in pt")
+    drawn = base64.b64encode(compact_svg(svg).encode("utf-8")).decode("ascii")
+    width, height = (round(float(each) * 4 / 3) for each in size.groups())
+    return {"uri": f"data:image/svg+xml;base64,{drawn}", "width": width, "height": height}
 
 
 def link_documents(names: Iterable[str], output: Path) -> list[Context]:

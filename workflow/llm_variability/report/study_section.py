@@ -223,7 +223,9 @@ def _overviews(
                     for label in [view.explain(design, f"{view.test.level} level")]
                 ],
                 "cosine": picture(
-                    f"{encoder}-cosine", statements.describe_models_cosine(cosines, encoder)
+                    f"{encoder}-cosine",
+                    statements.describe_models_cosine(cosines, encoder),
+                    inside=encoder == encoders[0],
                 )
                 | {
                     "table": sections.pivot_by_temperature(
