@@ -576,7 +576,7 @@ def list_page_arguments(folder: Path, further: Sequence[str] = ()) -> list[str]:
     return [
         "page",
         "--tables",
-        *of("tables/*.csv"),
+        *(path for path in of("tables/*.csv") if not path.endswith("/diagnostics.csv")),
         "--figures",
         *of("figures/*/*/*.svg"),
         "--study-figures",
@@ -593,6 +593,8 @@ def list_page_arguments(folder: Path, further: Sequence[str] = ()) -> list[str]:
         *of("examples/*/*"),
         "--config",
         str(folder / "config.yaml"),
+        "--diagnostics",
+        str(folder / "tables/diagnostics.csv"),
         "--output",
         str(folder / "report.html"),
         *further,

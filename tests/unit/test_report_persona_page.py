@@ -142,7 +142,8 @@ def test_the_summary_says_what_was_found_before_the_alarms(page):
     assert "model-b writes 3.0 times as much as model-a" in summary
     assert "model-a: English teacher 20%" in summary
     assert summary.index("Furthest apart") < summary.index("Alarms")
-    assert "personas: fewer prompts than asked for of English teacher" in summary
+    assert "Few prompts: personas, below 5 in 8 of 8 tasks × personas." in summary
+    assert page.text.count("fewer prompts than asked for of English teacher") == 1
     assert "Nothing was run." not in summary and "Which p-value." not in page.text
 
 

@@ -676,6 +676,12 @@ rule report:
             category="Report",
             labels={"page": "whole report"},
         ),
+        diagnostics=report(
+            f"{RESULTS}/tables/diagnostics.csv",
+            caption="../report/diagnostics.rst",
+            category="Tables",
+            labels={"table": "diagnostics"},
+        ),
     log:
         f"{RESULTS}/logs/report/page.log",
     benchmark:
@@ -718,4 +724,5 @@ rule report:
         " --stages {params.stages}"
         " --config {input.config:q}"
         " {params.calibration} {input.calibration:q}"
+        " --diagnostics {output.diagnostics:q}"
         " --output {output.page:q}"

@@ -200,6 +200,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="table of how well the tests keep their level",
     )
+    page.add_argument(
+        "--diagnostics",
+        type=Path,
+        metavar="FILE",
+        help="where the table of what is checked is written (a CSV file)",
+    )
     page.add_argument("--config", type=Path, required=True, metavar="FILE")
     page.add_argument("--output", type=Path, required=True, metavar="FILE")
     return parser
@@ -419,7 +425,7 @@ def _make_page(arguments: argparse.Namespace) -> None:
         examples=arguments.examples,
         stages=arguments.stages,
     )
-    write_page(inputs, arguments.output)
+    write_page(inputs, arguments.output, arguments.diagnostics)
     log.info("%s: %.1f MB", arguments.output, arguments.output.stat().st_size / 1e6)
 
 

@@ -23,6 +23,18 @@ THRESHOLDS = {
 """Shares above which the page raises an alarm: of a cell's draws, and for `identical` of its
 prompts with two texts or more, at temperatures above 0."""
 
+MAX_VARYING = 0.0
+"""Share of the prompts drawn more than once at temperature 0 that may give more than one text."""
+
+MAX_OVER_LONG = 0.0
+"""Share of texts longer than their encoder takes above which the page raises an alarm."""
+
+MAX_FAILED = 0
+"""Fits that failed above which the page raises an alarm."""
+
+MAX_IGNORED = 0
+"""Arguments that a chat template ignores above which the page raises an alarm."""
+
 MIN_PROGRAMS = 0.5
 """Share of a cell's replies that are programs below which the page of a study of code raises an
 alarm: what is compared there is a choice of the replies."""

@@ -15,20 +15,19 @@ from markupsafe import Markup
 
 from llm_variability.config_personas import Separation
 from llm_variability.report import sections
-from llm_variability.report.alarms import FEW_TEXTS, MIN_PROGRAMS, THRESHOLDS
+from llm_variability.report.alarms import MIN_PROGRAMS, THRESHOLDS
 from llm_variability.report.charts.library import load_library
-from llm_variability.report.code.alarms import FEW_TASKS
 from llm_variability.report.code.schemas import CODE_SCHEMAS
 from llm_variability.report.code.section import DOCUMENTS as CODE_DOCUMENTS
 from llm_variability.report.code.section import build_code_study, locate_code_figures
 from llm_variability.report.contents import list_contents
 from llm_variability.report.contrasts import ASTERISKS, FAMILIES, WITHIN_FAMILY
+from llm_variability.report.diagnostics import Check, arrange_diagnostics, tabulate_checks
 from llm_variability.report.downloads import DESCRIPTIONS, list_parquet
 from llm_variability.report.examples_section import arrange_all_examples
 from llm_variability.report.level_tests import LEVEL_TESTS
 from llm_variability.report.marks import SMALL_NOTE, mark_estimates
 from llm_variability.report.methods import arrange_calibration
-from llm_variability.report.personas.alarms import FEW_PROMPTS, MAX_UNUSABLE
 from llm_variability.report.personas.portraits import PersonaFiles
 from llm_variability.report.personas.schemas import PERSONA_SCHEMAS
 from llm_variability.report.personas.section import DOCUMENTS as PERSONA_DOCUMENTS
@@ -51,7 +50,7 @@ from llm_variability.report.provenance import (
 )
 from llm_variability.report.scripts import allow_scripts, as_json, load_script
 from llm_variability.report.study_section import build_study
-from llm_variability.report.summaries import read_tables
+from llm_variability.report.summaries import read_tables, write_tables
 from llm_variability.report.wording import percent, quantity, show_text, signed
 from llm_variability.software import package_versions
 from llm_variability.tables import STATUSES, THROUGHPUT, read_metadata, read_table
@@ -253,9 +252,10 @@ def _made_at() -> str:
     return f"{now:%Y-%m-%d %H:%M} UTC"
 
 
-def build_page(inputs: Inputs, output: Path) -> Context:
+def build_page(inputs: Inputs, output: Path, diagnostics: Path | None = None) -> Context:
     """Gather everything the template says.
 
+    diagnostics: the file that the table of diagnostics is written to, which the page links to.
     Raises ValueError if a study of the tables has no stimuli table.
     """
     config_text = inputs.config.read_text(encoding="utf-8")
@@ -296,6 +296,11 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         )
         for study in studies
     ]
+    checks = [
+        check
+        for section in [*built, *code_studies, *persona_studies]
+        for check in section["checks"]
+    ]
     manifests = [
         {"kind": path.parent.name.removesuffix("s"), "values": read_manifest(path)}
         for path in inputs.manifests
@@ -310,17 +315,9 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         "name_studies": sections.compare_name_studies(
             tables, {section["name"]: section["design"] for section in built}
         ),
-        "alarms": [
-            (section["name"], text)
-            for section in built
-            for text in [*section["alarms_in_short"], *section["further_alarms"]]
-        ]
-        + [
-            (section["name"], text)
-            for section in [*code_studies, *persona_studies]
-            for text in section["alarms"]
-        ],
-        "failed_fits": sum(row["settings"] for section in built for row in section["failures"]),
+        "checks": checks,
+        "diagnostics": arrange_diagnostics(checks),
+        "diagnostics_file": None if diagnostics is None else relative(diagnostics, output),
         "level_tests": LEVEL_TESTS,
         "family": FAMILIES[family],
         "within": WITHIN_FAMILY[family],
@@ -337,11 +334,7 @@ def build_page(inputs: Inputs, output: Path) -> Context:
         == 1,
         "calibration": calibration,
         "thresholds": {name: percent(share) for name, share in THRESHOLDS.items()},
-        "few_texts": FEW_TEXTS,
-        "few_tasks": FEW_TASKS,
         "min_programs": percent(MIN_PROGRAMS),
-        "few_prompts": FEW_PROMPTS,
-        "max_unusable": percent(MAX_UNUSABLE),
         "statuses": STATUSES,
         "examples": arrange_all_examples(_by_study_and_model(inputs.examples), output),
         "manifests": manifests,
@@ -372,8 +365,17 @@ def build_page(inputs: Inputs, output: Path) -> Context:
                 "rows": quantity((tables | code_tables | persona_tables)[path.stem].height, "row"),
             }
             for path in [*inputs.tables, *inputs.code_tables, *inputs.persona_tables]
-        ],
+        ]
+        + _list_diagnostics(diagnostics, checks, output),
     }
+
+
+def _list_diagnostics(path: Path | None, checks: Sequence[Check], output: Path) -> list[Context]:
+    """Link the table of diagnostics, if it is written."""
+    if path is None:
+        return []
+    rows = quantity(len(checks), "row")
+    return [{"name": path.name, "href": relative(path, output), "rows": rows}]
 
 
 def list_charts(context: Context) -> list[Context]:
@@ -406,10 +408,16 @@ def render_page(context: Context) -> str:
     )
 
 
-def write_page(inputs: Inputs, output: Path) -> None:
-    """Write the page whole or not at all."""
+def write_page(inputs: Inputs, output: Path, diagnostics: Path | None = None) -> None:
+    """Write the page whole or not at all.
+
+    diagnostics: where the table of what its section of diagnostics shows is written.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
-    text = render_page(build_page(inputs, output))
+    context = build_page(inputs, output, diagnostics)
+    if diagnostics is not None:
+        write_tables({diagnostics.stem: tabulate_checks(context["checks"])}, diagnostics.parent)
+    text = render_page(context)
     temporary = output.parent / f".{output.name}.tmp"
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, output)

@@ -333,6 +333,31 @@ REPORT_TABLES: dict[str, Table] = {
 }
 """The CSV files of every report."""
 
+DIAGNOSTICS = Table(
+    "diagnostics",
+    {
+        **STUDY,
+        "check": Column(pl.String, "what is checked, as its anchor in the page has it"),
+        "counted": Column(pl.String, "what a value is, in words"),
+        "side": Column(pl.String, "above, below, at least, at most: where values raise an alarm"),
+        "threshold": Column(pl.Float64, "the limit of a value; null: not known", nullable=True),
+        "worst": Column(
+            pl.Float64, "value nearest to an alarm or furthest in it; null: not checked", True
+        ),
+        "tied": Column(pl.Int64, "places that have it; the first of them is named"),
+        "model": Column(pl.String, "its model; null: of all, or not checked", nullable=True),
+        "setting": Column(pl.String, "its cell; null: of all, or not checked", nullable=True),
+        "where": Column(pl.String, "what else tells its place", nullable=True),
+        "place": Column(pl.String, "what a value is of"),
+        "places": Column(pl.Int64, "places that have a value"),
+        "beyond": Column(pl.Int64, "of these, beyond the threshold"),
+        "verdict": Column(pl.String, "ok, alarm or not applicable"),
+        "reason": Column(pl.String, "why it is not applicable, if it is not", nullable=True),
+    },
+    row="a check of a study",
+)
+"""What is checked of every study; written with the page, which shows the same."""
+
 SCHEMAS = list_types(REPORT_TABLES)
 """Columns of each CSV file; `mean_cosine` and `diversity` have the study's factors as
 well."""

@@ -205,14 +205,20 @@ def describe_over_long(counts: pl.DataFrame) -> Iterator[str]:
         )
 
 
+def list_ignored_arguments(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the arguments of a chat template that changed nothing. sessions: as below."""
+    return sorted(
+        {name for session in sessions for name in session.get("ignored_template_args", ())}
+    )
+
+
 def describe_ignored_arguments(model: str, sessions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Say which arguments of a model's chat template changed nothing; nothing if none.
 
     sessions: of a draws table's metadata, what was recorded when its drawing began.
     """
-    ignored = {name for session in sessions for name in session.get("ignored_template_args", ())}
-    if ignored:
+    if ignored := list_ignored_arguments(sessions):
         yield (
-            f"{model}: its chat template ignores {listing(sorted(ignored))}: the rendered prompt is"
+            f"{model}: its chat template ignores {listing(ignored)}: the rendered prompt is"
             " the same without."
         )

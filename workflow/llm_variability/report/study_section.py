@@ -18,6 +18,7 @@ from llm_variability.report.contrasts import (
     reference_note,
 )
 from llm_variability.report.diversity_section import arrange_diversity
+from llm_variability.report.group_checks import check_groups
 from llm_variability.report.level_tests import (
     PUBLISHED,
     LevelTest,
@@ -296,6 +297,18 @@ def build_study(
     stimuli = read_table(stimuli_path, STIMULI)
     tables = {name: table.filter(pl.col("study") == study) for name, table in tables.items()}
     failures = alarms.list_failures(tables["fits"], design)
+    number_calibrated = calibrated["texts" if design.unit is None else "names"]
+    checks = check_groups(
+        study,
+        tables,
+        design,
+        anchor("study", study),
+        number_calibrated,
+        {
+            model: len(statements.list_ignored_arguments(read_metadata(path).get("sessions", ())))
+            for model, path in draws.items()
+        },
+    )
     fits = tables["fits"].filter(pl.col("analysis") == "main")
     tables["fits"] = fits
     cells, default, lengths = (
@@ -313,6 +326,7 @@ def build_study(
     )
     return {
         "charts": {"estimates": estimates} if estimates else {},
+        "checks": checks,
         "name": study,
         "anchor": anchor("study", study),
         "draws_sentence": findings.describe_draws(cells) if cells.height else "No draws were made.",
@@ -372,10 +386,7 @@ def build_study(
         "model_names": models,
         "counts": count_rows(cells),
         "alarms": list(alarms.describe_alarms(cells)),
-        "alarms_in_short": list(alarms.summarise_alarms(cells)),
-        "further_alarms": _further_alarms(
-            tables, draws, design, calibrated["texts" if design.unit is None else "names"]
-        ),
+        "further_alarms": _further_alarms(tables, draws, design, number_calibrated),
         "determinism": [
             findings.describe_determinism(row)
             for row in tables["determinism"].iter_rows(named=True)

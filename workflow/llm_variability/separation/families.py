@@ -64,6 +64,20 @@ class Unreachable(NamedTuple):
     needed: int
 
 
+def list_families(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """List the families of a table's tests with their numbers of tests, the largest first.
+
+    table: SEPARATION, PERSONA_MEANS or LEAKAGE. rows: of it, adjusted. Returns `family`, each name
+    once, and `family_size`.
+    """
+    return (
+        rows.drop_nulls("family_size")
+        .group_by(family=_FAMILY_NAMES[table.name], maintain_order=True)
+        .agg(pl.col("family_size").max())
+        .sort("family_size", descending=True, maintain_order=True)
+    )
+
+
 def find_unreachable(table: Table, rows: pl.DataFrame, permutations: int) -> list[Unreachable]:
     """Find the families in which no p value by Holm can be below 5%, whatever the data.
 
@@ -72,11 +86,8 @@ def find_unreachable(table: Table, rows: pl.DataFrame, permutations: int) -> lis
     table: SEPARATION, PERSONA_MEANS or LEAKAGE. rows: of it, adjusted. permutations: those that
     its p values were asked of. Returns the largest first, those of the same name once.
     """
-    tests = (
-        rows.filter(pl.col("family_size") * (1 / LEVEL) >= 1 + permutations)
-        .group_by(family=_FAMILY_NAMES[table.name], maintain_order=True)
-        .agg(pl.col("family_size").max())
-        .sort("family_size", descending=True, maintain_order=True)
+    tests = list_families(table, rows).filter(
+        pl.col("family_size") * (1 / LEVEL) >= 1 + permutations
     )
     smallest = 1 / (1 + permutations)
     return [

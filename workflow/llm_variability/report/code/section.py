@@ -12,6 +12,7 @@ from llm_variability.report.alarms import MIN_PROGRAMS
 from llm_variability.report.charts.curves import CodeStudy, chart_code
 from llm_variability.report.code import rows, statements
 from llm_variability.report.code.alarms import describe_code_alarms
+from llm_variability.report.code.checks import check_code
 from llm_variability.report.code.figures import (
     choose_setting,
     describe_choice,
@@ -274,6 +275,7 @@ def build_code_study(
     contamination = statements.describe_contamination(contrasts)
     lines = statements.describe_lines(primary)
     one_model = len(models) == 1
+    fitted = rows.tabulate_fits(fits.filter(of_set(None)), measures[0], stars, one_model)
     place = (study, measures, curves, describe_setting(setting), figures, output)
     charted = CodeStudy(study, anchor("study", study), models, setting, stars)
     return {
@@ -302,13 +304,14 @@ def build_code_study(
         "summaries": rows.tabulate_summaries(summaries, measures[0], one_model),
         "contrasts": _arrange_contrasts(contrasts, measures[0], stars),
         "heatmaps": _arrange_heatmaps(study, tables, models, measures, figures, output),
-        "fits": rows.tabulate_fits(fits.filter(of_set(None)), measures[0], stars, one_model),
+        "fits": fitted,
         "extractions": _arrange_extractions(extractions, one_model),
         "augmentations": rows.tabulate_augmentations(
             tables["code_augmentations"].filter(pl.col("method") != ORIGINAL)
         ),
         "left_out": statements.describe_left_out(tables),
         "alarms": describe_code_alarms(tables),
+        "checks": check_code(study, tables, anchor("study", study), shows_fits=bool(fitted.rows)),
         "counts": count_rows(
             draws
             if (draws := tables["code_draws"]).height <= ROWS_SHOWN

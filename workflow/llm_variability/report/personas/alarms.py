@@ -32,6 +32,23 @@ FEW_PROMPTS = 5
 """Prompts of a persona for a task below which the page warns that inference is rough: the
 published number of iterations."""
 
+MAX_MISSING = 0
+"""Missing prompts, and numbers, above which the page raises an alarm."""
+
+MAX_SAME_WORDS = 0
+"""Prompts in the words of another above which the page raises an alarm."""
+
+MIN_TASKS = 2
+"""Tasks below which nothing says that a finding holds for another."""
+
+PERMUTED_TABLES = (
+    ("permutations", SEPARATION, "persona_separation"),
+    ("permutations", PERSONA_MEANS, "persona_means"),
+    ("classifier_permutations", LEAKAGE, "persona_leakage"),
+)
+"""Key of `separation` that says how many permutations are made, table of the stage, and of the
+report, that holds the p-values."""
+
 PLACES_TOLD = 6
 """Tasks of personas that an alarm names; the table has all."""
 
@@ -42,7 +59,7 @@ MANY_LABELLINGS = 1_000
 def is_short(row: Mapping[str, Any]) -> bool:
     """Tell whether prompts are missing. row: of `persona_prompts`."""
     missing: int = row["missing"]
-    return missing > 0
+    return missing > MAX_MISSING
 
 
 def describe_missing_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[str]:
@@ -50,7 +67,7 @@ def describe_missing_prompts(prompts: pl.DataFrame, names: Names) -> Iterator[st
 
     prompts: rows of `persona_prompts` of one study.
     """
-    short = prompts.filter(pl.col("missing") > 0)
+    short = prompts.filter(pl.col("missing") > MAX_MISSING)
     for none in (True, False):
         rows = short.filter((pl.col("used") == 0) == none)
         if not rows.height:
@@ -100,12 +117,12 @@ def describe_unusable(prompts: pl.DataFrame, names: Names, model: str | None) ->
 def describe_same_words(prompts: pl.DataFrame) -> Iterator[str]:
     """Say if prompts have the words of another. prompts: rows of `persona_prompts`."""
     repeated, shared = (int(prompts[f"used_{flag}"].sum()) for flag in ("repeated", "shared"))
-    if repeated:
+    if repeated > MAX_SAME_WORDS:
         yield (
             f"{quantity(repeated, 'prompt')} in the same words as an earlier one of the same"
             " persona and task: the persona's prompts vary less than their number says."
         )
-    if shared:
+    if shared > MAX_SAME_WORDS:
         yield (
             f"{quantity(shared, 'prompt')} in the same words as one of another persona: nothing"
             " can tell the two apart there."
@@ -146,7 +163,7 @@ def describe_few_prompts(prompts: pl.DataFrame, names: Names, permutations: int)
         if ways < MANY_LABELLINGS:
             told += f", and {_tell_dealings('prompts', ways, permutations)}"
         yield f"{told}."
-    if prompts["task"].n_unique() == 1:
+    if prompts["task"].n_unique() < MIN_TASKS:
         yield "one task: nothing here says that it would be so with another."
 
 
@@ -175,6 +192,22 @@ def count_with_program(features: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def list_dealings(
+    features: Mapping[str, pl.DataFrame],
+) -> list[tuple[int, int, str, tuple[str, str | None]]]:
+    """Give, of each model and setting, the ways to deal the prompts that have a program.
+
+    features: FEATURES tables with the study's own columns, by model. Returns the ways
+    (`count_dealings`), the prompts with a program, the model and the setting.
+    """
+    dealings = []
+    for model, table in features.items():
+        for setting in table.select("temperature", "top_p").unique(maintain_order=True).rows():
+            there = count_with_program(table.filter(at_setting(setting)))
+            dealings.append((count_dealings(there), int(there["used"].sum()), model, setting))
+    return dealings
+
+
 def describe_few_programs(
     features: Mapping[str, pl.DataFrame], prompts: pl.DataFrame, permutations: int
 ) -> Iterator[str]:
@@ -186,22 +219,14 @@ def describe_few_programs(
     `persona_prompts` of one study. permutations: as in `describe_few_prompts`.
     """
     of_prompts = count_dealings(prompts)
-    found = []
-    places = 0
-    for model, table in features.items():
-        settings = table.select("temperature", "top_p").unique(maintain_order=True)
-        for setting in settings.rows():
-            places += 1
-            there = count_with_program(table.filter(at_setting(setting)))
-            ways = count_dealings(there)
-            if ways < min(MANY_LABELLINGS, of_prompts):
-                found.append((ways, int(there["used"].sum()), model, setting))
+    dealings = list_dealings(features)
+    found = [each for each in dealings if each[0] < min(MANY_LABELLINGS, of_prompts)]
     if found:
         ways, count, model, setting = min(found, key=lambda each: each[0])
         yield (
             f"of the code: few prompts have a program in {len(found):,} of"
-            f" {quantity(places, 'model × setting', 'models × settings')}; fewest ways: {model},"
-            f" {describe_setting(setting)}, where"
+            f" {quantity(len(dealings), 'model × setting', 'models × settings')}; fewest ways:"
+            f" {model}, {describe_setting(setting)}, where"
             f" {_tell_dealings(quantity(count, 'prompt') + ' with a program', ways, permutations)}."
         )
 
@@ -248,12 +273,7 @@ def describe_unreachable(
 
     tables: of `schemas.PERSONA_SCHEMAS`, the rows of one study. separation: its settings.
     """
-    permuted = (
-        ("permutations", SEPARATION, "persona_separation"),
-        ("permutations", PERSONA_MEANS, "persona_means"),
-        ("classifier_permutations", LEAKAGE, "persona_leakage"),
-    )
-    for setting, table, name in permuted:
+    for setting, table, name in PERMUTED_TABLES:
         made: int = getattr(separation, setting)
         found = find_unreachable(table, tables[name], made)
         if not found:

@@ -14,6 +14,7 @@ from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
 from llm_variability.report.personas import rows, statements
 from llm_variability.report.personas.alarms import describe_persona_alarms
+from llm_variability.report.personas.checks import check_personas
 from llm_variability.report.personas.names import (
     AMOUNT,
     DIALOGUE,
@@ -370,6 +371,7 @@ def build_persona_study(
     wording = {} if files.entities is None else read_metadata(files.entities)
     asked = str(made_by["model"]) if "model" in made_by else None
     charted = PersonaStudy(study, anchor("study", study), section.levels, setting, stars)
+    features = {model: read_table(path, FEATURES_TABLE) for model, path in files.features.items()}
     portraits = Portraits(
         files,
         section.means,
@@ -406,7 +408,10 @@ def build_persona_study(
             names,
             asked,
             separation,
-            {model: read_table(path, FEATURES_TABLE) for model, path in files.features.items()},
+            features,
+        ),
+        "checks": check_personas(
+            study, section.tables, names, separation, features, anchor("study", study)
         ),
         "left_out": statements.describe_left_out(section.tables, wording),
         "missing": rows.tabulate_missing(statements.count_missing(section.tables, names)),
