@@ -301,7 +301,8 @@ def _specify_lines(x: altair.X, place: str, *, connected: bool) -> dict[str, Any
     points = there.mark_point(filled=True, size=75, opacity=1, strokeWidth=1).encode(
         x=x, y=y, color=colour, shape=shape, description="say:N", **aside
     )
-    layers = [*_specify_references(y, colour), intervals]
+    lines, ends = _specify_references(y, colour)
+    layers = [*lines, intervals]
     if connected:
         layers.append(
             there.mark_line(aria=False, strokeWidth=1.6).encode(x=x, y=y, color=colour, order="x:Q")
@@ -313,7 +314,7 @@ def _specify_lines(x: altair.X, place: str, *, connected: bool) -> dict[str, Any
         .encode(x=x, y=altair.value("height"), description="say:N")
     )
     chart = (
-        altair.layer(*layers, points, lacking)
+        altair.layer(*layers, points, lacking, *ends)
         .transform_calculate(x=place)
         .properties(width=270, height=210)
         .facet(
@@ -340,24 +341,26 @@ def _specify_lines(x: altair.X, place: str, *, connected: bool) -> dict[str, Any
     return found
 
 
-def _specify_references(y: altair.Y, colour: altair.Color) -> list[altair.Chart]:
-    """Give ceilings, dotted, and floors, dash-dotted, with marks for their numbers at the right."""
-    layers = []
+def _specify_references(
+    y: altair.Y, colour: altair.Color
+) -> tuple[list[altair.Chart], list[altair.Chart]]:
+    """Give ceilings, dotted, and floors, dash-dotted, and marks for their numbers at the right."""
+    lines, ends = [], []
     looks = {CEILING: ([2, 3], "triangle-up"), FLOOR: ([7, 3, 2, 3], "triangle-down")}
     for name, (dash, shape) in looks.items():
         for series, ink in (("isValid", colour), ("!isValid", altair.value(_GREY))):
             rows = altair.Chart(_SHOWN).transform_filter(
                 f"datum.comparison == '{name}' && isValid(datum.value) && {series}(datum.series)"
             )
-            layers.append(
+            lines.append(
                 rows.mark_rule(aria=False, strokeDash=dash, strokeWidth=1.3).encode(y=y, color=ink)
             )
-            layers.append(
+            ends.append(
                 rows.mark_point(shape=shape, filled=True, size=60, opacity=1).encode(
                     x=altair.value("width"), y=y, color=ink, description="say:N"
                 )
             )
-    return layers
+    return lines, ends
 
 
 # -------------------------------------------------------------------------------- decoding

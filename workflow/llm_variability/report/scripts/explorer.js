@@ -279,6 +279,20 @@
       return datum && datum.index !== undefined ? this.shown[datum.index] : undefined;
     }
 
+    // The marks among which an arrow key finds the next: to left and right a line's own, if there
+    // are lines, and up and down those of its panel. A line without a further mark is left.
+    reachable(here, sideways) {
+      const { along } = this.chart.finding;
+      if (!along) return this.marks;
+      const panel = (mark) => mark.__data__.datum.panel_order;
+      const row = this.rowOf(here);
+      const near = this.marks.filter((mark) => panel(mark) === panel(here));
+      if (!sideways) return near;
+      const line = near.filter((mark) => this.laidOut().every((key) =>
+        key === along || this.rowOf(mark).values.get(key) === row.values.get(key)));
+      return line.length > 1 ? line : near;
+    }
+
     move(event) {
       const here = event.target;
       if (!this.rowOf(here)) return;
@@ -292,7 +306,7 @@
       const [x, y] = centre(here);
       let nearest = null;
       let least = Infinity;
-      for (const mark of this.marks) {
+      for (const mark of this.reachable(here, towards[0] !== 0)) {
         const [toX, toY] = centre(mark);
         const along = (toX - x) * towards[0] + (toY - y) * towards[1];
         const aside = Math.abs((toX - x) * towards[1]) + Math.abs((toY - y) * towards[0]);
