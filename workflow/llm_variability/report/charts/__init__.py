@@ -8,7 +8,7 @@ and it takes 0.9 MB where Plotly takes 4.
     library     the library as one script
     explorer    what a chart is made of: rows by dimension, switches, what a reader is told
     estimates   contrasts of groups over temperature x top-p
-    curves      similarity of code over the rate of change
+    curves      similarity of code over the rate of change, sensitivity over temperature x top-p
     matrices    similarity, contrasts, features and guesses by persona
 
 `scripts/explorer.js` holds the switches, the words and the keyboard.
