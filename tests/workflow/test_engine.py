@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,8 @@ def test_every_cell_is_drawn_whole_by_the_real_engine(finished: Workspace) -> No
         session = made_by["sessions"][0]
         assert session["engine"].startswith("vllm")
         assert "You are a chatbot" in session["rendered_prompt"]
+        assert session["packages"]["torch"] == metadata.version("torch")
+        assert session["processor"]
         assert made_by["manifest"]["checksum"]
 
 
