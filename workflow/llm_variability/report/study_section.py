@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config import GREEDY
-from llm_variability.report import alarms, findings, sections, statements
+from llm_variability.report import alarms, findings, rankings, sections, statements
 from llm_variability.report.charts.estimates import chart_estimates
 from llm_variability.report.contrasts import (
     Contrast,
@@ -151,6 +151,25 @@ def _headline(
         named = [(_name(contrast, design, PUBLISHED), found) for contrast, found in published]
         sentences.append(findings.describe_published(named))
     return sentences
+
+
+def _rank_models(
+    fits: pl.DataFrame,
+    signals: pl.DataFrame,
+    contrasts: list[Contrast],
+    design: Design,
+    within: str,
+) -> list[str]:
+    """Say which models are most sensitive, to the group and to the setting; of two or more."""
+    if not fits.height:
+        return []
+    place = (fits["measure"][0], lead_coding(design))
+    terms = [each.term for each in contrasts if not each.is_interaction]
+    told = (
+        rankings.rank_by_signals(signals, *place, within),
+        rankings.rank_by_range(fits, *place, terms),
+    )
+    return [text for text in told if text]
 
 
 def _agreements(tables: dict[str, pl.DataFrame]) -> list[str]:
@@ -331,7 +350,10 @@ def build_study(
         "anchor": anchor("study", study),
         "draws_sentence": findings.describe_draws(cells) if cells.height else "No draws were made.",
         "headline": _headline(fits, default, contrasts, tests, signals, design),
-        "agreements": _agreements(tables),
+        "agreements": [
+            *_rank_models(fits, tables["signals"], contrasts, design, within),
+            *_agreements(tables),
+        ],
         "primary_encoder": fits["measure"][0] if fits.height else "",
         "design": design,
         "prompts": quantity(stimuli.height, "prompt"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from llm_variability.config_code import ORIGINAL, PARAPHRASE
+from llm_variability.report import rankings
 from llm_variability.report.alarms import MIN_PROGRAMS
 from llm_variability.report.charts.curves import CodeStudy, chart_code
 from llm_variability.report.code import rows, statements
@@ -290,7 +291,13 @@ def build_code_study(
         "setting": shown,
         "settings": all_curves.select("temperature", "top_p").n_unique(),
         "draws_sentence": statements.describe_extraction(extractions),
-        "headline": [*fastest[:1], *contamination, lines],
+        "headline": [
+            *fastest[:1],
+            *rankings.count_differences(tables["code_contrasts"], measures[0]),
+            *([ranked] if (ranked := rankings.rank_by_height(summaries)) else []),
+            *contamination,
+            lines,
+        ],
         "findings": [
             *fastest,
             *statements.describe_bands(primary, models),

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from llm_variability.config_personas import Separation
+from llm_variability.report import rankings
 from llm_variability.report.charts.matrices import PersonaStudy, chart_personas
 from llm_variability.report.code.figures import describe_setting
 from llm_variability.report.comparisons import Setting, at_setting
@@ -210,11 +211,16 @@ class _Section:
         )
         self.style = statements.describe_features(self.style_means, self.names, "wording")
 
+    def _rank_models(self) -> str | None:
+        overall = self.separation.filter(statements.of_contrast())
+        return rankings.rank_by_separation(overall, self.measure)
+
     @property
     def headline(self) -> list[str]:
         """The findings that the page's summary tells."""
         return [
             *self.apart[:2],
+            *([ranked] if (ranked := self._rank_models()) else []),
             *self.furthest[:1],
             *self.features[:1],
             *self.guessed[:2],
