@@ -265,6 +265,9 @@ def test_the_squares_are_the_summaries_of_the_table(page):
                 map(written, rows["estimate"].drop_nulls())
             )
             assert len(found) == rows.height
+            texts = view.locator(f"{DECODING} .drawing .mark-text").all_text_contents()
+            missing = rows.filter(pl.col("reason").str.starts_with("not reached")).height
+            assert "".join(texts).count("notreached") == missing
         assert noticed.everything() == []
 
 

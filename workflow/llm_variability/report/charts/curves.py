@@ -14,6 +14,7 @@ from llm_variability.report.charts.estimates import ANY_TOP_P, specification
 from llm_variability.report.charts.explorer import Chart, Dimension, Number, Reading
 from llm_variability.report.charts.matrices import name_measure
 from llm_variability.report.code.figures import ALL_SETS, describe_setting
+from llm_variability.report.code.heatmap import NOT_REACHED
 from llm_variability.report.code.names import CODE_PREFIX
 from llm_variability.report.comparisons import Setting
 from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
@@ -410,14 +411,23 @@ def _specify_squares(scale: altair.Scale, title: Sequence[str]) -> dict[str, Any
         description="say:N",
     )
     dark = "isValid(datum.estimate) && luminance(scale('color', datum.estimate)) < 0.19"
-    numbers = base.mark_text(fontSize=11, aria=False, invalid="show").encode(
+    numbers = base.mark_text(
+        fontSize=11,
+        aria=False,
+        invalid="show",
+        lineBreak="\n",
+        lineHeight=11,
+        dy=altair.ExprRef("indexof(datum.mark, '\\n') < 0 ? 0 : -5.5"),
+    ).encode(
         text="mark:N",
         color=altair.condition(dark, altair.value("#ffffff"), altair.value("#1d2433")),
     )
+    # As in the static heatmap: a half-life beyond the rates that were tried says that code holds.
+    lacking = f"indexof(datum.reason, '{NOT_REACHED}') == 0 ? 'not\\nreached' : '–'"
     written = "replace(format(datum.estimate, '.2f'), '-', '\N{MINUS SIGN}')"
     chart = (
         (squares + numbers)
-        .transform_calculate(mark=f"({empty}) ? '–' : {written} + datum.flag")
+        .transform_calculate(mark=f"({empty}) ? {lacking} : {written} + datum.flag")
         .properties(width=altair.Step(52), height=altair.Step(30))
         .facet(
             facet=altair.Facet(
