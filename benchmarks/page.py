@@ -274,6 +274,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         results = (arguments.folder or Path(temporary)).resolve()
+        if (results / "curves").is_dir() and not arguments.all:
+            parser.error(f"{results} has the studies of code and of personas: needs --all")
         # In a process of its own, since a command's peak memory is no less than its parent's.
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             others = pool.submit(make_up, results, arguments.all).result()
