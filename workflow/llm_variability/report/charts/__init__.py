@@ -2,8 +2,8 @@
 
 Vega-Lite draws them, through Altair, with the library inside the page (vl-convert ships it). It
 was chosen over Plotly and Bokeh since it draws SVG, whose every mark carries words for screen
-readers and can be printed; it runs without `eval`, so that the page can forbid scripts in texts;
-and it takes 0.9 MB where Plotly takes 4.
+readers and can be printed, and runs without `eval`, so that the page can forbid scripts in texts.
+`benchmarks/page.py` tells what it adds to the page.
 
     library     the library as one script
     explorer    what a chart is made of: rows by dimension, switches, what a reader is told
