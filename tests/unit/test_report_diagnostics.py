@@ -311,9 +311,12 @@ def test_one_task_is_too_few():
 def test_few_ways_to_deal_programs_are_told_with_the_model():
     # Two personas with three prompts each for one task: C(6, 3) / 2 = 10 ways that can differ.
     checks = check_persona_study(persona_tables(), features_of(3, tasks=1))
-    assert raised(checks) == {"program_dealings"}
-    (found,) = (each for each in checks if each.rule.key == "program_dealings")
+    assert raised(checks) == {"program_dealings", "holm"}
+    by_key = {each.rule.key: each for each in checks}
+    found = by_key["program_dealings"]
     assert (found.worst, found.model, found.setting) == (10.0, "m", "T1.0-P1.0")
+    # The smallest p is 1 / 10, and of the family of 4 guesses by Holm 4 / 10.
+    assert by_key["holm"].worst == pytest.approx(0.4)
 
 
 def test_a_check_that_could_not_be_made_says_why_and_is_not_ok():

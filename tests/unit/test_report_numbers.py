@@ -12,6 +12,7 @@ import pytest
 from llm_variability.report import alarms, findings
 from llm_variability.report.contrasts import list_contrasts, name_contrast, place_contrast
 from llm_variability.report.level_tests import CELL, PAIRWISE, TEXT_FIXED, TEXT_RANDOM
+from llm_variability.report.provenance import without_own_folders
 from llm_variability.report.schemas import SCHEMAS
 from llm_variability.report.summaries import (
     collect_tables,
@@ -285,6 +286,22 @@ def test_the_summary_leads_with_the_text_level_and_leaves_pairs_out():
     )
 
 
+def test_interactions_are_told_where_they_are_significant_in_these_formats():
+    one = {
+        TEXT_FIXED: [findings.Signal(3, 0, 2, 1, -0.4)],
+        PAIRWISE: [findings.Signal(3, 3, 0, 3, 0.1)],
+    }
+    other = {TEXT_FIXED: [findings.Signal(3, 0, 0, 0, 0.1)]}
+    assert findings.describe_interactions([("Asian × woman", one), ("African × woman", other)]) == (
+        "Differences of differences, p < .05 in these formats: Asian × woman in 2 of 3 settings"
+        " (all less homogeneous; 1 after Holm)."
+    )
+    assert findings.describe_interactions([("African × woman", other)]) == (
+        "Differences of differences, p < .05 in these formats: none in any setting."
+    )
+    assert findings.describe_interactions([]) == ""
+
+
 def test_the_published_coding_is_one_line_with_what_holm_leaves_and_without_pairs():
     signals = {
         TEXT_FIXED: [findings.Signal(3, 2, 0, 1, 0.1, " within each setting")],
@@ -548,3 +565,11 @@ def test_a_very_long_text_is_cut_and_says_so():
     shown = show_text("x" * 100_000)
     assert len(shown) < 1_400
     assert shown.endswith("[100,000 characters, the first 1,200 shown]")
+
+
+def test_the_makers_own_folders_are_not_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "study").mkdir()
+    monkeypatch.chdir(tmp_path / "study")
+    text = f"{tmp_path}/study/results/models and {tmp_path}/models"
+    assert without_own_folders(text) == "results/models and ~/models"

@@ -78,6 +78,6 @@ def _explain(tops: Floats, bottoms: Floats, n_tasks: int) -> str | None:
     if tops.mean() - bottoms.mean() < NOISE * error:
         return (
             f"{told} above the floor ({bottoms.mean():.3f}) by less than {NOISE:g} standard errors"
-            f" ({error:.3f})"
+            f" ({NOISE:g} × {error:.3f})"
         )
     return None

@@ -13,6 +13,7 @@ from llm_variability.report.comparisons import tabulate_signals
 from llm_variability.report.contrasts import Contrast
 from llm_variability.report.level_tests import (
     PAIRWISE,
+    TEXT_FIXED,
     TEXT_TESTS,
     LevelTest,
     View,
@@ -164,6 +165,31 @@ def describe_published(
         "Published coding, for comparison with the paper (settings with p < .05):"
         f" {'; '.join(parts)}."
     )
+
+
+def describe_interactions(
+    contrasts: Sequence[tuple[str, Mapping[LevelTest, Sequence[Signal]]]],
+) -> str:
+    """Say in one line which differences of differences are significant in these formats.
+
+    contrasts: as in `describe_published`. Empty if there are none.
+    """
+    totals = [
+        (name, add_signals(signals[TEXT_FIXED]))
+        for name, signals in contrasts
+        if signals.get(TEXT_FIXED)
+    ]
+    if not totals:
+        return ""
+    unit = "setting" if len(contrasts[0][1][TEXT_FIXED]) == 1 else "model setting"
+    parts = [
+        f"{name} in {total.significant:,} of {quantity(total.settings, unit)}"
+        f"{describe_direction(total)}"
+        for name, total in totals
+        if total.significant
+    ]
+    told = "; ".join(parts) if parts else "none in any setting"
+    return f"Differences of differences, p < .05 {TEXT_FIXED.claim}: {told}."
 
 
 def _describe_default(default: Sequence[Mapping[str, Any]]) -> str:

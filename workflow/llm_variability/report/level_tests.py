@@ -139,7 +139,8 @@ class View:
         return of_test(self.test) & in_codings(self.codings)
 
 
-MARGINAL = ("marginal", "interaction")
+INTERACTION = "interaction"
+MARGINAL = ("marginal", INTERACTION)
 PUBLISHED_VIEWS = tuple(View(test) for test in LEVEL_TESTS)
 MARGINAL_VIEWS = tuple(View(test, MARGINAL) for test in TEXT_TESTS)
 

@@ -34,9 +34,9 @@ from llm_variability.report.personas.section import DOCUMENTS as PERSONA_DOCUMEN
 from llm_variability.report.personas.section import build_persona_study, locate_persona_figures
 from llm_variability.report.pictures import (
     Context,
-    link_documents,
     locate_figures,
     locate_study_figures,
+    name_documents,
     relative,
 )
 from llm_variability.report.provenance import (
@@ -124,12 +124,17 @@ def _list_throughput(paths: Iterable[Path]) -> list[Context]:
 
 
 def _list_stimuli(paths: Iterable[Path]) -> dict[str, str]:
-    """Give the SHA-256 of the files that each study's prompts were made from, by its name."""
+    """Give the SHA-256 of what each study's prompts were made from, by its name."""
     files = {}
     for path in paths:
         metadata = read_metadata(path)
         for name, checksum in metadata.get("files", {}).items():
             files[f"{metadata['study']}: {show_text(name)}"] = checksum
+        for name, tasks in metadata.get("sets", {}).items():
+            files[f"{metadata['study']}: tasks {show_text(name)}"] = tasks["sha256"]
+        if wordnet := metadata.get("wordnet"):
+            named = f"{wordnet['version']}, {wordnet['source']}"
+            files[f"{metadata['study']}: {show_text(named)}"] = wordnet["checksum"]
     return files
 
 
@@ -309,9 +314,9 @@ def build_page(inputs: Inputs, output: Path, diagnostics: Path | None = None) ->
         "studies": built,
         "code_studies": code_studies,
         "persona_studies": persona_studies,
-        "persona_documents": link_documents(PERSONA_DOCUMENTS, output),
+        "persona_documents": name_documents(PERSONA_DOCUMENTS),
         "varied": _name_variation(built, code_studies, persona_studies),
-        "documents": link_documents(CODE_DOCUMENTS, output),
+        "documents": name_documents(CODE_DOCUMENTS),
         "name_studies": sections.compare_name_studies(
             tables, {section["name"]: section["design"] for section in built}
         ),

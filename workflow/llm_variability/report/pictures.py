@@ -90,15 +90,6 @@ def _picture(svg: str) -> Context:
     return {"uri": f"data:image/svg+xml;base64,{drawn}", "width": width, "height": height}
 
 
-def link_documents(names: Iterable[str], output: Path) -> list[Context]:
-    """Name documents of the folder `docs`, with a link if the package stands in a checkout."""
-    folder = Path(__file__).resolve().parents[3] / "docs"
-    return [
-        {
-            "name": f"docs/{name}",
-            "href": relative(folder / name, output.resolve())
-            if (folder / name).is_file()
-            else None,
-        }
-        for name in names
-    ]
+def name_documents(names: Iterable[str]) -> list[str]:
+    """Name documents of the workflow's source: a page that is passed on could not link them."""
+    return [f"docs/{name}" for name in names]

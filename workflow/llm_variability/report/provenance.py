@@ -21,6 +21,14 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub(r"\1***@", text)
 
 
+def without_own_folders(text: str) -> str:
+    """Write paths below the working directory as from there, and those below home with `~`.
+
+    A page may be published; where its maker's folders lie is nobody's business.
+    """
+    return text.replace(f"{Path.cwd()}/", "").replace(f"{Path.home()}/", "~/")
+
+
 def describe_machine() -> dict[str, str]:
     """The Python, platform and processor that made the report."""
     return {
@@ -116,7 +124,7 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
                 flat |= flatten(entry, f"{name} {position}.")
         elif inner not in (None, "", []):
             text = inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)
-            flat[name] = without_credentials(text)
+            flat[name] = without_own_folders(without_credentials(text))
     return flat
 
 

@@ -136,7 +136,7 @@ REPORT_TABLES: dict[str, Table] = {
                 "varying_prompts": Column(pl.Int64, "of these, with more than one text"),
                 "draws": Column(pl.Int64, "draws made at temperature 0"),
             },
-            row="a model that was drawn from at temperature 0",
+            row="a model of a study of groups that was drawn from at temperature 0",
         ),
         Table(
             "signals",

@@ -20,6 +20,7 @@ from llm_variability.report.contrasts import (
 from llm_variability.report.diversity_section import arrange_diversity
 from llm_variability.report.group_checks import check_groups
 from llm_variability.report.level_tests import (
+    INTERACTION,
     PUBLISHED,
     LevelTest,
     lead_coding,
@@ -117,7 +118,9 @@ def _headline(
     encoder = fits["measure"][0]
     models = fits["model"].unique(maintain_order=True).to_list()
 
-    def gather(coding: str) -> list[tuple[Contrast, dict[LevelTest, list[findings.Signal]]]]:
+    def gather(
+        coding: str, *, interactions: bool = False
+    ) -> list[tuple[Contrast, dict[LevelTest, list[findings.Signal]]]]:
         found = []
         for contrast in contrasts:
             by_test = {
@@ -129,12 +132,13 @@ def _headline(
                 for test in tests
             }
             by_test = {test: of_models for test, of_models in by_test.items() if of_models}
-            if by_test and not contrast.is_interaction:
+            if by_test and contrast.is_interaction == interactions:
                 found.append((contrast, by_test))
         return found
 
     coding = lead_coding(design)
     leading, published = gather(coding), gather(PUBLISHED)
+    interactions = gather(INTERACTION, interactions=True)
     if not leading:
         coding, leading = PUBLISHED, published
     rows = default.filter(pl.col("encoder") == encoder, pl.col("coding") == coding)
@@ -147,6 +151,8 @@ def _headline(
         )
         for contrast, by_test in leading
     ]
+    told = findings.describe_interactions([(each.label, found) for each, found in interactions])
+    sentences += [told] if told else []
     if coding != PUBLISHED and published:
         named = [(_name(contrast, design, PUBLISHED), found) for contrast, found in published]
         sentences.append(findings.describe_published(named))

@@ -49,6 +49,9 @@ _FAMILY_NAMES = {
 }
 """What a family of a table's tests is called, whatever the model and setting."""
 
+PROMPT_FEATURES = "features of prompts"
+"""The family of tests that programs have no part in."""
+
 
 class Unreachable(NamedTuple):
     """A family with too many tests for its permutations.

@@ -33,7 +33,7 @@ from llm_variability.report.personas.alarms import (
 )
 from llm_variability.report.personas.schemas import name_flag
 from llm_variability.report.personas.statements import Names, count_missing, name_level
-from llm_variability.separation.families import list_families
+from llm_variability.separation.families import PROMPT_FEATURES, list_families
 
 MOST_DEALINGS = 10**9
 """Ways to deal prompts above which their number is not told."""
@@ -118,7 +118,8 @@ CODE_DEALINGS = replace(
 HOLM = Rule(
     "holm",
     "significance after Holm out of reach",
-    "smallest p after Holm that a family's number of tests and permutations allow",
+    "smallest p after Holm that a family's number of tests, permutations and ways to deal"
+    " prompts allow",
     SIGNIFICANCE,
     "family of tests",
     "families of tests",
@@ -201,11 +202,25 @@ def _check_attempts(study: str, prompts: pl.DataFrame, names: Names, target: str
     return checks
 
 
-def _bound_families(tables: Mapping[str, pl.DataFrame], separation: Separation) -> pl.DataFrame:
-    """Give the smallest p after Holm that each family of tests can have."""
+def _bound_families(
+    tables: Mapping[str, pl.DataFrame], separation: Separation, prompts: int, programs: int
+) -> pl.DataFrame:
+    """Give a bound that no p after Holm of each family of tests can be below.
+
+    No p is below 1 / (1 + permutations), nor below 1 / the ways in which prompts can be dealt to
+    personas: `prompts` in all, `programs` of those with a program (the most of any setting; pairs
+    of personas have fewer).
+    """
+    of_prompts = pl.col("family") == PROMPT_FEATURES
     parts = [
         list_families(table, tables[name]).select(
-            (pl.col("family_size") / (1 + getattr(separation, setting)))
+            (
+                pl.col("family_size")
+                / pl.min_horizontal(
+                    pl.lit(1 + getattr(separation, setting)),
+                    pl.when(of_prompts).then(prompts).otherwise(programs),
+                )
+            )
             .clip(upper_bound=1.0)
             .alias("value"),
             pl.col("family").alias("where"),
@@ -283,7 +298,12 @@ def check_personas(
             HOLM,
             study,
             f"{base}-code",
-            _bound_families(tables, separation),
+            _bound_families(
+                tables,
+                separation,
+                min(count_dealings(prompts), MOST_DEALINGS),
+                dealings["value"].max() or MOST_DEALINGS,  # type: ignore[arg-type]
+            ),
             "no test has a p-value",
         ),
         *check_draws(study, tables["persona_draws"], f"{base}-draws"),

@@ -99,10 +99,11 @@
       this.finding = make("ul", { class: "finding", "aria-label": "What the chart shows" });
       this.readout = make("div", { class: "readout", "aria-live": "polite" });
       this.files = make("p", { class: "files" });
+      this.choice = make("p", { class: "choice" });
       this.table = make("details", {}, make("summary", {}, "Table of what is shown"));
       this.table.addEventListener("toggle", () => this.fillTable());
       this.figure.append(
-        this.switches, this.drawing, this.readout, this.finding, this.files, this.table,
+        this.switches, this.choice, this.drawing, this.readout, this.finding, this.files, this.table,
       );
       for (const fallback of this.figure.querySelectorAll(".fallback")) fallback.remove();
       if (this.chart.panels.filter((key) => this.byKey.get(key).values.length > 1).length > 1) {
@@ -162,6 +163,7 @@
         const key = order.find((each) => a.values.get(each) !== b.values.get(each));
         return key === undefined ? 0 : a.values.get(key) - b.values.get(key);
       });
+      this.choice.textContent = this.selection();
       this.writeFinding();
       this.writeFiles();
       this.fillTable();
@@ -214,6 +216,7 @@
     async draw() {
       const turn = ++this.drawn;
       const spec = structuredClone(this.chart.spec);
+      if (typeof spec.spec.width === "number" && this.sayWithoutNumbers()) return;
       const width = this.drawing.clientWidth || 640;
       const panels = new Set(this.shown.filter((row) => !this.isShared(row))
         .map((row) => row.values.get(this.panel))).size || 1;
@@ -264,6 +267,18 @@
       } catch (error) {
         this.drawing.replaceChildren(make("p", {}, `The chart could not be drawn: ${error.message}`));
       }
+    }
+
+    // An axis of numbers cannot be laid out without one; then the reasons stand in its place.
+    sayWithoutNumbers() {
+      const measure = this.column(this.chart.finding.measure);
+      if (this.shown.some((row) => row[measure] !== null)) return false;
+      const reasons = [...new Set(this.shown.map((row) => row.reason).filter((reason) => reason))];
+      this.drawing.replaceChildren(
+        make("p", { class: "without" }, `Nothing can be drawn here: ${reasons.join("; ") || this.chart.missing}.`),
+      );
+      this.figure.dataset.drawn = String(this.drawn);
+      return true;
     }
 
     // Colours are those of all models and panels under the same other switches.
@@ -454,7 +469,11 @@
         if (starred) {
           const marked = there.filter((row) => row[starred] === "*");
           const higher = marked.filter((row) => row[measure] > 0).length;
-          told += `; ${marked.length ? `asterisk in ${marked.length}` : "no asterisk in any"} of ${there.length} ${unit}${there.length === 1 ? "" : "s"}`;
+          const p = this.chart.numbers.find((each) => each.format === "p");
+          const tested = p ? there.filter((row) => row[p.key] !== null).length : there.length;
+          told += tested
+            ? `; ${marked.length ? `asterisk in ${marked.length}` : "no asterisk in any"} of ${tested} ${unit}${tested === 1 ? "" : "s"}`
+            : "; not tested";
           if (marked.length) {
             const lower = marked.length - higher;
             const parts = [];
