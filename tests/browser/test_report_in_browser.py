@@ -128,7 +128,14 @@ def test_a_smaller_svg_looks_the_same(page, tmp_path):
 
 def test_every_section_has_its_heading(dom):
     headings = re.findall(r"<h2[^>]*>(.*?)</h2>", dom)
-    assert headings == ["Summary", "Study labels", "Methods", "Data", "Provenance"]
+    assert headings == [
+        "Summary",
+        "Study labels",
+        "Diagnostics",
+        "Methods",
+        "Data",
+        "Provenance",
+    ]
 
 
 @pytest.mark.parametrize("width", [390, 1280])
