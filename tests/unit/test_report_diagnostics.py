@@ -379,3 +379,12 @@ def test_the_table_keeps_its_contract_and_the_thresholds(tmp_path):
     back = pl.read_csv(tmp_path / "diagnostics.csv")
     assert back.filter(check="truncated")["threshold"].to_list() == [0.2, 0.2]
     assert back["study"].len() == len(checks)
+
+
+def test_places_of_several_models_are_called_so_and_a_value_that_is_no_number_is_left_out():
+    rule = Rule("k", "a check", "what", 0.5)
+    rows = {"model": ["a", "b", "b"], "setting": ["T0", "T0", "T1"]}
+    two = judge(rule, "s", "t", pl.DataFrame(rows | {"value": [0.4, 0.6, float("nan")]}), "why")
+    assert (two.count, two.worst) == ("1 of 2 models × settings", 0.6)
+    one = judge(rule, "s", "t", pl.DataFrame(rows | {"value": [None, 0.6, 0.5]}), "why")
+    assert one.count == "1 of 2 settings"

@@ -37,19 +37,25 @@ def test_one_model_is_in_no_order():
     assert rankings.rank_by_height(heights) is None
 
 
-def fit(model: str, term: str, estimate: float, converged: bool = True) -> dict[str, object]:
-    return TEXT | {"model": model, "term": term, "estimate": estimate, "converged": converged}
+def fit(
+    model: str, term: str, estimate: float, temperature: str, converged: bool = True
+) -> dict[str, object]:
+    place = {"model": model, "term": term, "temperature": temperature, "top_p": "1.0"}
+    return TEXT | place | {"estimate": estimate, "converged": converged}
 
 
 def test_models_are_ordered_by_the_mean_range_of_beta_over_settings():
-    rows = [fit("a", "x", each) for each in (0.1, 0.3)]
-    rows += [fit("a", "y", each) for each in (-0.2, 0.2)]
-    rows += [fit("b", "x", each) for each in (-0.5, 0.5)]
-    rows += [fit("b", "x", 9.0, converged=False), fit("b", "x:y", 9.0), fit("c", "x", 9.0)]
+    rows = [fit("a", "x", 0.1, "0.5"), fit("a", "x", 0.3, "1.0"), fit("a", "x", 9.0, "2.0")]
+    rows += [fit("a", "y", -0.2, "0.5"), fit("a", "y", 0.2, "1.0")]
+    rows += [fit("b", "x", -0.5, "0.5"), fit("b", "x", 0.5, "1.0")]
+    rows += [fit("b", "y", 0.0, "0.5"), fit("b", "y", 0.6, "1.0")]
+    rows += [fit("b", "x", 9.0, "2.0", converged=False), fit("b", "x:y", 9.0, "0.5")]
+    rows += [fit("c", "x", 9.0, "0.5")]
     told = rankings.rank_by_range(pl.DataFrame(rows), "e", "marginal", ["x", "y"])
     assert told is not None
-    # a: (0.2 + 0.4) / 2; b: 1 over its one contrast; c has one setting, so no range.
-    assert told.endswith("averaged over contrasts: b (1.00) and a (0.30).")
+    # a: (0.2 + 0.4) / 2; b: (1 + 0.6) / 2. At 2.0 b's fit did not converge, so a's does not
+    # count; c has one setting, so no range.
+    assert told.endswith("averaged over contrasts: b (0.80) and a (0.30).")
 
 
 def height(model: str, method: str, estimate: float | None) -> dict[str, object]:
@@ -81,11 +87,21 @@ def test_differences_between_methods_are_counted_over_settings_and_after_holm():
 def test_models_are_ordered_by_how_far_personas_are_apart_over_settings():
     rows = [
         {"measure": "tsed", "model": model, "difference": difference}
-        for model, difference in (("a", 0.1), ("a", 0.3), ("b", -0.1), ("b", None))
+        | {"temperature": temperature, "top_p": "1.0"}
+        for model, temperature, difference in (
+            ("a", "0.5", 0.1),
+            ("a", "1.0", 0.3),
+            ("b", "0.5", -0.1),
+            ("b", "1.0", None),
+        )
     ]
     told = rankings.rank_by_separation(pl.DataFrame(rows), "tsed")
     assert told is not None
-    assert told.endswith("averaged over settings (tsed): a (0.20) and b (−0.10).")
+    assert told.endswith("averaged over the settings that all have (tsed): a (0.10) and b (−0.10).")
+
+
+def test_models_with_the_same_number_are_in_no_order():
+    assert rankings.tell_order([("a", "0"), ("b", "0")]) == "all 2 alike (0)"
 
 
 def test_of_many_models_both_ends_are_told():

@@ -698,7 +698,7 @@ rule report:
         examples=lambda wildcards, input: brace_paths(input.examples),
         stages=lambda wildcards, input: brace_paths(input.stages),
         calibration="--calibration" if CALIBRATION.is_file() else "",
-        page_files=digest_page_files(),
+        page_files=lambda wildcards: digest_page_files(),
     shell:
         "python -m llm_variability.report"
         " --log {log:q}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -62,6 +62,13 @@ class Rule:
             "p": lambda: p_number(value),
         }
         return written[self.form]()
+
+    def of_models(self) -> Rule:
+        """Give the same rule with the models told in what a place is called."""
+        if "model" in self.place:
+            return self
+        places = self.places or f"{self.place}s"
+        return replace(self, place=f"model × {self.place}", places=f"models × {places}")
 
     @property
     def threshold(self) -> str:
@@ -128,9 +135,13 @@ def judge(rule: Rule, study: str, target: str, values: pl.DataFrame, reason: str
     `where`; rows without a value are left out. reason: why the check cannot be made if there is no
     value. A rule without a limit cannot be applied.
     """
-    measured = values.drop_nulls("value").with_columns(pl.col("value").cast(pl.Float64))
-    if not measured.height or rule.limit is None:
+    measured = values.with_columns(pl.col("value").cast(pl.Float64).fill_nan(None))
+    measured = measured.drop_nulls("value")
+    limit = rule.limit
+    if not measured.height or limit is None:
         return Check(study, rule, target, 0, 0, None, 0, None, None, None, reason)
+    if _MODEL in measured.columns and measured[_MODEL].n_unique() > 1:
+        rule = rule.of_models()
     lowest_is_worst = rule.side in ("below", "at most")
     worst = measured.sort("value", descending=not lowest_is_worst, maintain_order=True).row(
         0, named=True
@@ -140,7 +151,7 @@ def judge(rule: Rule, study: str, target: str, values: pl.DataFrame, reason: str
         rule=rule,
         target=target,
         measured=measured.height,
-        beyond=measured.filter(_IS_BEYOND[rule.side](pl.col("value"), rule.limit)).height,
+        beyond=measured.filter(_IS_BEYOND[rule.side](pl.col("value"), limit)).height,
         worst=worst["value"],
         tied=measured.filter(value=worst["value"]).height,
         model=worst.get(_MODEL),

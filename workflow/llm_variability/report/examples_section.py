@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 
@@ -329,7 +330,7 @@ def arrange_examples(paths: Sequence[Path], most: int, output: Path) -> Context 
         "files": [
             {
                 "name": path.stem,
-                "href": relative(path, output),
+                "href": quote(relative(path, output)),
                 "rows": quantity(each.height, "row"),
             }
             for path, each in zip(paths, tables, strict=True)

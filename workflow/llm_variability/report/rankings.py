@@ -18,7 +18,13 @@ Ordered = Sequence[tuple[str, str]]
 
 
 def tell_order(ordered: Ordered) -> str:
-    """List models with their numbers: `a (0.3), b (0.2) and c (0.1)`; of many, both ends."""
+    """List models with their numbers: `a (0.3), b (0.2) and c (0.1)`; of many, both ends.
+
+    Where all have the same number there is no order, and that is said.
+    """
+    numbers = {number for _, number in ordered}
+    if len(numbers) == 1 and len(ordered) > 1:
+        return f"all {len(ordered):,} alike ({numbers.pop()})"
     told = [f"{model} ({number})" for model, number in ordered]
     if len(told) <= MODELS_TOLD:
         return listing(told)
@@ -27,6 +33,11 @@ def tell_order(ordered: Ordered) -> str:
 
 def _sort(values: Mapping[str, float], *, lowest_first: bool = False) -> list[tuple[str, float]]:
     return sorted(values.items(), key=lambda each: each[1], reverse=not lowest_first)
+
+
+def _keep_common(rows: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Keep rows whose values of the keys every model has."""
+    return rows.filter(pl.col("model").n_unique().over(keys) == rows["model"].n_unique())
 
 
 def rank_by_signals(signals: pl.DataFrame, encoder: str, coding: str, within: str) -> str | None:
@@ -66,18 +77,20 @@ def rank_by_range(
 ) -> str | None:
     """Order models by how far β moves over settings, averaged over contrasts.
 
-    fits: of the main analysis of one study. terms: main contrasts. None with fewer than two models
-    that have two settings.
+    Models with estimates in two settings or more are ordered, over the settings in which all of
+    them have one of the contrast: a range grows with the number of settings. fits: of the main
+    analysis of one study. terms: main contrasts. None with fewer than two such models.
     """
+    estimates = fits.filter(
+        of_test(TEXT_FIXED),
+        pl.col("measure") == encoder,
+        pl.col("coding") == coding,
+        pl.col("term").is_in(list(terms)),
+        pl.col("converged"),
+    ).drop_nulls("estimate")
+    several = pl.struct("temperature", "top_p").n_unique().over("model") > 1
     ranges = (
-        fits.filter(
-            of_test(TEXT_FIXED),
-            pl.col("measure") == encoder,
-            pl.col("coding") == coding,
-            pl.col("term").is_in(list(terms)),
-            pl.col("converged"),
-        )
-        .drop_nulls("estimate")
+        _keep_common(estimates.filter(several), "term", "temperature", "top_p")
         .group_by("model", "term", maintain_order=True)
         .agg(
             (pl.col("estimate").max() - pl.col("estimate").min()).alias("range"),
@@ -90,9 +103,10 @@ def rank_by_range(
     if ranges.height < 2:
         return None
     order = _sort(dict(ranges.iter_rows()))
+    told = tell_order([(model, signed(value)) for model, value in order])
     return (
-        "Models, most sensitive to the setting first, by the range of β over settings, averaged"
-        f" over contrasts: {tell_order([(model, signed(value)) for model, value in order])}."
+        "Models, most sensitive to the setting first, by the range of β over the settings that all"
+        f" have, averaged over contrasts: {told}."
     )
 
 
@@ -107,7 +121,7 @@ def rank_by_height(summaries: pl.DataFrame) -> str | None:
     models = rows["model"].n_unique()
     if models < 2:
         return None
-    common = rows.filter(pl.col("model").n_unique().over("method") == models)
+    common = _keep_common(rows, "method")
     if not common.height:
         return None
     heights = common.group_by("model", maintain_order=True).agg(pl.col("estimate").mean())
@@ -150,9 +164,9 @@ def rank_by_separation(separation: pl.DataFrame, measure: str) -> str | None:
     separation: rows of `persona_separation` of one study, overall contrasts of personas. None with
     fewer than two models.
     """
+    differences = separation.filter(pl.col("measure") == measure).drop_nulls("difference")
     gaps = (
-        separation.filter(pl.col("measure") == measure)
-        .drop_nulls("difference")
+        _keep_common(differences, "temperature", "top_p")
         .group_by("model", maintain_order=True)
         .agg(pl.col("difference").mean())
     )
@@ -161,6 +175,6 @@ def rank_by_separation(separation: pl.DataFrame, measure: str) -> str | None:
     order = _sort(dict(gaps.iter_rows()))
     return (
         "Models, most sensitive to who asks first, by similarity within personas less that between"
-        f" them, averaged over settings ({measure}):"
+        f" them, averaged over the settings that all have ({measure}):"
         f" {tell_order([(model, signed(value)) for model, value in order])}."
     )
