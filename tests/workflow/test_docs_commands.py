@@ -33,7 +33,7 @@ PAGES = sorted(
 RUN_ELSEWHERE = {
     r"\. \.venv(-gpu)?/bin/activate": "unit/test_environments.py::test_a_fresh_venv_is_usable",
     r"snakemake --report .*": (
-        "workflow/test_reruns.py::test_snakemakes_own_report_holds_the_figures_tables_and_captions"
+        "workflow/test_reruns.py::test_snakemakes_own_report_holds_every_figure_and_table_of_the_page"
     ),
     r"snakemake .*--sdm conda": (
         "unit/test_environments.py::test_conda_files_have_the_pins_of_the_lock"

@@ -151,7 +151,8 @@ def test_a_run_is_followed_from_its_first_draws_to_its_end(
     (row,) = [line for line in lines if line.startswith("labels first")]
     assert row.split()[2:5] == [str(WANTED), str(WANTED), "100%"]
     assert "complete: weights, prompts, counts (the newest file " in flat
-    assert "not begun: embeddings, similarity, sensitivity, diversity, fits, report" in flat
+    not_begun = "embeddings, similarity, sensitivity, diversity, fits, examples, report, record"
+    assert f"not begun: {not_begun}" in flat
     assert f"endpoint first: {WANTED} requests" in flat
     assert "failed jobs of the last run: none" in lines
 
