@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 from collections.abc import Iterable
 from pathlib import Path
@@ -328,3 +330,28 @@ def test_the_page_of_code_can_be_read_without_scripts(page):
     with open_page(page, java_script=False) as (view, _):
         assert view.locator(f"{CURVES} .fallback").is_visible()
         assert view.locator("img").first.is_visible()
+
+
+def test_curves_without_a_number_say_why_in_place_of_axes(page):
+    def without_numbers(found: re.Match[str]) -> str:
+        chart = json.loads(found[2])
+        if f"#{chart['anchor']}" != CURVES:
+            return found[0]
+        nothing = [None] * len(chart["places"])
+        for number in chart["numbers"]:
+            chart["columns"][number["key"]] = nothing
+        chart["columns"]["reason"] = {"values": ["no pair <b>"], "codes": [0] * len(nothing)}
+        return found[1] + json.dumps(chart).replace("<", "\\u003c") + "</script>"
+
+    text = re.sub(
+        r'(<script type="application/json" data-chart>)([^<]*)</script>',
+        without_numbers,
+        page.read_text(encoding="utf-8"),
+    )
+    path = page.parent / "without.html"
+    path.write_text(text, encoding="utf-8")
+    with open_page(path) as (view, noticed):
+        told = view.locator(f"{CURVES} .drawing").inner_text()
+        assert told == "Nothing can be drawn here: no pair <b>."
+        assert view.locator(f"{CURVES} .drawing svg").count() == 0
+        assert noticed.everything() == []

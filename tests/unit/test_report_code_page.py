@@ -109,7 +109,7 @@ def test_findings_come_first_and_alarms_are_raised_above(page):
     summary = page.text[page.text.index("Skip to the results") : section]
     assert "Code changes fastest with rate under keyboard with 2 of 2 models." in summary
     assert "Mean height of the curve of open less that of humaneval" in summary
-    assert "Failed extraction of programs: code, below 50% in 1 of 190 cells." in summary
+    assert "Failed extraction of programs: code, below 50% in 1 of 190 models × cells." in summary
     assert "Bands without a paraphrase: code, below 1 in 3 of 9 sets × bands." in summary
     assert page.text.count("model-b: fewer than 50% of the replies are programs in 1 of 95") == 1
     assert summary.index("Code changes fastest") < summary.index("Alarms")

@@ -216,7 +216,7 @@
     async draw() {
       const turn = ++this.drawn;
       const spec = structuredClone(this.chart.spec);
-      if (typeof spec.spec.width === "number" && this.sayWithoutNumbers()) return;
+      if (this.chart.finding.along && this.sayWithoutNumbers()) return;
       const width = this.drawing.clientWidth || 640;
       const panels = new Set(this.shown.filter((row) => !this.isShared(row))
         .map((row) => row.values.get(this.panel))).size || 1;
@@ -269,7 +269,7 @@
       }
     }
 
-    // An axis of numbers cannot be laid out without one; then the reasons stand in its place.
+    // Lines cannot be laid out without a number; then the reasons stand in their place.
     sayWithoutNumbers() {
       const measure = this.column(this.chart.finding.measure);
       if (this.shown.some((row) => row[measure] !== null)) return false;
