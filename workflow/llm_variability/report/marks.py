@@ -76,3 +76,12 @@ def is_starred(row: dict[str, Any]) -> bool:
 def small_mark(row: dict[str, Any]) -> str:
     """Give the mark of a standard error that is small by luck, or nothing."""
     return SMALL if row.get(SMALL_ERROR) else ""
+
+
+def star_rows(stars: str, among: pl.Expr | None = None) -> pl.Expr:
+    """Give an asterisk where the p-value is below 5%, else null.
+
+    stars: one of `ASTERISKS`. among: rows that may have one; all by default.
+    """
+    small = pl.col(ASTERISKS[stars][0]) < SIGNIFICANCE
+    return pl.when(small if among is None else small & among).then(pl.lit("*")).otherwise(None)

@@ -7,6 +7,7 @@ readers and can be printed, and runs without `eval`, so that the page can forbid
 
     library     the library as one script
     explorer    what a chart is made of: rows by dimension, switches, what a reader is told
+    drawing     what specifications have in common: panels, squares, colours
     estimates   contrasts of groups over temperature x top-p
     curves      similarity of code over the rate of change, sensitivity over temperature x top-p
     matrices    similarity, contrasts, features and guesses by persona

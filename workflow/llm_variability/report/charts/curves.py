@@ -10,14 +10,22 @@ import altair
 import polars as pl
 
 from llm_variability.config_code import BANDS, PARAPHRASE
-from llm_variability.report.charts.estimates import ANY_TOP_P, specification
-from llm_variability.report.charts.explorer import Chart, Dimension, Number, Reading
-from llm_variability.report.charts.matrices import name_measure
+from llm_variability.report.charts.drawing import (
+    ANY_TOP_P,
+    GREY,
+    SHOWN,
+    list_grid,
+    specify_grid,
+    specify_panels,
+    specify_squares,
+    title_legend,
+)
+from llm_variability.report.charts.explorer import TESTS, Chart, Dimension, Number, Reading
 from llm_variability.report.code.figures import ALL_SETS, describe_setting
 from llm_variability.report.code.heatmap import NOT_REACHED
-from llm_variability.report.code.names import CODE_PREFIX
+from llm_variability.report.code.names import CODE_PREFIX, name_measure
 from llm_variability.report.comparisons import Setting
-from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
+from llm_variability.report.marks import star_rows
 
 CEILING, FLOOR = "ceiling", "floor"
 NO_RATE = "none"
@@ -37,12 +45,10 @@ KIND_NAMES = {"set": "sets", "model": "models", "method": "methods"}
 EACH = "each"
 """Stands for the model, method or set of a difference between two of them."""
 
-_GREY = "#8a93a3"
-_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", _GREY]
+_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", GREY]
 """Okabe and Ito's without black and yellow, which are lost on a dark or a light page."""
 _SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "triangle-right"]
 _OF_SERIES = "scale('color', datum.value)"
-_SHOWN = altair.NamedData("shown")
 _RESCALED = ("rescaled", "rescaled_low", "rescaled_high")
 
 
@@ -290,7 +296,7 @@ def _specify_lines(x: altair.X, place: str, *, connected: bool) -> dict[str, Any
     # One legend of both: those of two scales are not merged if their layers have other filters.
     legend = altair.Legend(title=None, symbolFillColor=altair.ExprRef(_OF_SERIES), symbolSize=90)
     shape = altair.Shape("series:N", sort=order, scale=altair.Scale(range=_SHAPES), legend=legend)
-    there = altair.Chart(_SHOWN).transform_filter(
+    there = altair.Chart(SHOWN).transform_filter(
         "datum.comparison == 'augmented' && isValid(datum.value)"
     )
     aside = {} if connected else {"xOffset": altair.XOffset("series:N", sort=order)}
@@ -309,30 +315,16 @@ def _specify_lines(x: altair.X, place: str, *, connected: bool) -> dict[str, Any
             there.mark_line(aria=False, strokeWidth=1.6).encode(x=x, y=y, color=colour, order="x:Q")
         )
     lacking = (
-        altair.Chart(_SHOWN)
+        altair.Chart(SHOWN)
         .transform_filter("datum.comparison == 'augmented' && !isValid(datum.value)")
-        .mark_point(shape="cross", filled=True, size=60, color=_GREY)
+        .mark_point(shape="cross", filled=True, size=60, color=GREY)
         .encode(x=x, y=altair.value("height"), description="say:N")
     )
-    chart = (
-        altair.layer(*layers, points, lacking, *ends)
+    found = specify_panels(
+        altair.LayerChart(layer=[*layers, points, lacking, *ends])
         .transform_calculate(x=place)
         .properties(width=270, height=210)
-        .facet(
-            facet=altair.Facet(
-                "panel:N",
-                sort=altair.EncodingSortField("panel_order", op="min"),
-                title=None,
-                header=altair.Header(
-                    labelExpr="split(datum.label, '\\n')",
-                    labelAnchor="start",
-                    labelFontWeight="bold",
-                ),
-            ),
-            columns=1,
-        )
     )
-    found = specification(chart)
     found["config"]["legend"] |= {
         "orient": "top",
         "columns": 3,
@@ -349,8 +341,8 @@ def _specify_references(
     lines, ends = [], []
     looks = {CEILING: ([2, 3], "triangle-up"), FLOOR: ([7, 3, 2, 3], "triangle-down")}
     for name, (dash, shape) in looks.items():
-        for series, ink in (("isValid", colour), ("!isValid", altair.value(_GREY))):
-            rows = altair.Chart(_SHOWN).transform_filter(
+        for series, ink in (("isValid", colour), ("!isValid", altair.value(GREY))):
+            rows = altair.Chart(SHOWN).transform_filter(
                 f"datum.comparison == '{name}' && isValid(datum.value) && {series}(datum.series)"
             )
             lines.append(
@@ -367,87 +359,29 @@ def _specify_references(
 # -------------------------------------------------------------------------------- decoding
 
 
-def _decoding(rows: pl.DataFrame) -> list[Dimension]:
-    top_ps = sorted(set(rows["top_p"].drop_nulls()), key=float)
-    if rows["top_p"].null_count():
-        top_ps.append(ANY_TOP_P)
-    return [
-        Dimension(
-            "temperature", "temperature", sorted(set(rows["temperature"]), key=float), named=True
-        ),
-        Dimension("top_p", "top-p", top_ps, named=True),
-    ]
+_SQUARE = (52, 30)
 
 
-def _specify_squares(scale: altair.Scale, title: Sequence[str]) -> dict[str, Any]:
-    """Give the heatmap of `value`: temperature down, top-p across."""
-    empty = "!isValid(datum.estimate)"
-    base = altair.Chart(_SHOWN).encode(
-        x=altair.X(
-            "top_p:O",
-            sort=altair.EncodingSortField("top_p_order", op="min"),
-            title="top-p",
-            axis=altair.Axis(labelAngle=0),
-        ),
-        y=altair.Y(
-            "temperature:O",
-            sort=altair.EncodingSortField("temperature_order", op="min"),
-            title="temperature",
-            axis=altair.Axis(
-                titleAngle=0, titleAlign="right", titleAnchor="start", titleY=-8, titleX=-6
-            ),
-        ),
-    )
-    squares = base.mark_rect(stroke="white", strokeWidth=1.5, invalid="show").encode(
-        color=altair.condition(
-            empty,
-            altair.value(_GREY),
-            altair.Color(
-                "estimate:Q",
-                scale=scale,
-                legend=altair.Legend(title=list(title), format=".2f", gradientLength=110),
-            ),
-        ),
-        description="say:N",
-    )
-    dark = "isValid(datum.estimate) && luminance(scale('color', datum.estimate)) < 0.19"
-    numbers = base.mark_text(
-        fontSize=11,
-        aria=False,
-        invalid="show",
-        lineBreak="\n",
-        lineHeight=11,
-        dy=altair.ExprRef("indexof(datum.mark, '\\n') < 0 ? 0 : -5.5"),
-    ).encode(
-        text="mark:N",
-        color=altair.condition(dark, altair.value("#ffffff"), altair.value("#1d2433")),
-    )
+def _specify_decoding(scale: altair.Scale, title: Sequence[str]) -> dict[str, Any]:
+    """Give the heatmap of estimates: temperature down, top-p across."""
     # As in the static heatmap: a half-life beyond the rates that were tried says that code holds.
     lacking = f"indexof(datum.reason, '{NOT_REACHED}') == 0 ? 'not\\nreached' : '–'"
     written = "replace(format(datum.estimate, '.2f'), '-', '\N{MINUS SIGN}')"
-    chart = (
-        (squares + numbers)
-        .transform_calculate(mark=f"({empty}) ? {lacking} : {written} + datum.flag")
-        .properties(width=altair.Step(52), height=altair.Step(30))
-        .facet(
-            facet=altair.Facet(
-                "panel:N",
-                sort=altair.EncodingSortField("panel_order", op="min"),
-                title=None,
-                header=altair.Header(
-                    labelExpr="split(datum.label, '\\n')",
-                    labelAnchor="start",
-                    labelFontWeight="bold",
-                ),
-            ),
-            columns=1,
-        )
+    return specify_squares(
+        specify_grid(),
+        "estimate",
+        f"(!isValid(datum.estimate)) ? {lacking} : {written} + datum.flag",
+        scale,
+        title_legend(title, format=".2f"),
+        _SQUARE,
+        lineBreak="\n",
+        lineHeight=11,
+        dy=altair.ExprRef("indexof(datum.mark, '\\n') < 0 ? 0 : -5.5"),
     )
-    return specification(chart)
 
 
 def _square_width(rows: pl.DataFrame) -> int:
-    return max(52 * rows["top_p"].n_unique() + 8, 170)
+    return max(_SQUARE[0] * rows["top_p"].n_unique() + 8, 170)
 
 
 def chart_decoding(curves: pl.DataFrame, summaries: pl.DataFrame, study: CodeStudy) -> Chart | None:
@@ -483,7 +417,7 @@ def chart_decoding(curves: pl.DataFrame, summaries: pl.DataFrame, study: CodeStu
             _sets(both, None, ""),
             _models(both, study),
             Dimension("method", "Method", [*methods, *([UNALTERED] if lines.height else [])]),
-            *_decoding(both),
+            *list_grid(both),
         ],
         panels=["method", "model"],
         across=["temperature", "top_p"],
@@ -496,7 +430,7 @@ def chart_decoding(curves: pl.DataFrame, summaries: pl.DataFrame, study: CodeStu
         ],
         words=["flag", "reason"],
         rows=rows,
-        specification=_specify_squares(
+        specification=_specify_decoding(
             altair.Scale(
                 scheme="cividis",
                 domain=[altair.ExprRef("least"), altair.ExprRef("most")],
@@ -509,11 +443,6 @@ def chart_decoding(curves: pl.DataFrame, summaries: pl.DataFrame, study: CodeStu
         panel_width=_square_width(rows),
         missing="no number",
     )
-
-
-def _flag(stars: str) -> pl.Expr:
-    """Mark a significant row. stars: one of `ASTERISKS`."""
-    return pl.when(pl.col(ASTERISKS[stars][0]) < SIGNIFICANCE).then(pl.lit("*")).otherwise(None)
 
 
 def chart_differences(contrasts: pl.DataFrame, study: CodeStudy) -> Chart | None:
@@ -537,7 +466,7 @@ def chart_differences(contrasts: pl.DataFrame, study: CodeStudy) -> Chart | None
         pl.col("summary").replace_strict(SUMMARY_NAMES),
         pl.col("kind").replace_strict(KIND_NAMES),
         pl.col("top_p").fill_null(ANY_TOP_P),
-        _flag(study.stars).alias("flag"),
+        star_rows(study.stars).alias("flag"),
     )
 
     def listed(column: str, last: Sequence[str] = ()) -> list[str]:
@@ -563,7 +492,7 @@ def chart_differences(contrasts: pl.DataFrame, study: CodeStudy) -> Chart | None
             Dimension("model", "Model", listed("model", [EACH])),
             Dimension("method", "Method", listed("method", [UNALTERED, EACH])),
             Dimension("contrast", "Difference", listed("contrast")),
-            *_decoding(named),
+            *list_grid(named),
         ],
         panels=["contrast", "method", "model"],
         across=["temperature", "top_p"],
@@ -571,14 +500,12 @@ def chart_differences(contrasts: pl.DataFrame, study: CodeStudy) -> Chart | None
         numbers=[
             Number("estimate", "difference", "plain"),
             Number("ci_low", "95% interval", "plain", upto="ci_high"),
-            Number("p_value", "p", "p"),
-            Number("p_holm", "p, Holm", "p"),
-            Number("p_bh", "p, Benjamini-Hochberg", "p"),
+            *TESTS,
             Number("n_tasks", "tasks", "count"),
         ],
         words=["flag", "reason"],
         rows=rows,
-        specification=_specify_squares(
+        specification=_specify_decoding(
             altair.Scale(
                 scheme="redblue",
                 reverse=True,

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair
 import polars as pl
 
+from llm_variability.report.charts.drawing import (
+    ANY_TOP_P,
+    DIVERGING,
+    list_grid,
+    specify_grid,
+    specify_squares,
+    title_legend,
+)
 from llm_variability.report.charts.explorer import Chart, Dimension, Number
 from llm_variability.report.contrasts import STARRED, is_anchor, list_contrasts
 from llm_variability.report.level_tests import (
@@ -22,106 +29,23 @@ from llm_variability.report.level_tests import (
 )
 from llm_variability.tables import Design
 
-ANY_TOP_P = "any"
-"""Stands for top-p at temperature 0, where it has no effect."""
-
 CODINGS = {True: "averaged over other factors", False: "published coding"}
 """Names of both ways to take contrasts, by whether they are marginal."""
 
-_CELL = {"width": 48, "height": 30}
+_SQUARE = (48, 30)
 
 
 def _specify() -> dict[str, Any]:
     """Give the heatmap: temperature down, top-p across, a panel a contrast or a model."""
-    empty = "!isValid(datum.estimate)"
-    base = altair.Chart(altair.NamedData("shown")).encode(
-        x=altair.X(
-            "top_p:O",
-            sort=altair.EncodingSortField("top_p_order", op="min"),
-            title="top-p",
-            axis=altair.Axis(labelAngle=0),
-        ),
-        y=altair.Y(
-            "temperature:O",
-            sort=altair.EncodingSortField("temperature_order", op="min"),
-            title="temperature",
-            axis=altair.Axis(
-                titleAngle=0, titleAlign="right", titleAnchor="start", titleY=-8, titleX=-6
-            ),
-        ),
+    return specify_squares(
+        specify_grid(),
+        "estimate",
+        "!isValid(datum.estimate) ? '–'"
+        " : replace(format(datum.estimate, '.2f'), '-', '\N{MINUS SIGN}') + datum.flag",
+        DIVERGING,
+        title_legend(["β; red: more", "homogeneous"], format="+.2f"),
+        _SQUARE,
     )
-    squares = base.mark_rect(stroke="white", strokeWidth=1.5, invalid="show").encode(
-        color=altair.condition(
-            empty,
-            altair.value("#8a93a3"),
-            altair.Color(
-                "estimate:Q",
-                scale=altair.Scale(
-                    scheme="redblue",
-                    reverse=True,
-                    domainMid=0,
-                    domainMin=altair.ExprRef("-limit"),
-                    domainMax=altair.ExprRef("limit"),
-                ),
-                legend=altair.Legend(
-                    title=["β; red: more", "homogeneous"], format="+.2f", gradientLength=110
-                ),
-            ),
-        ),
-        description="say:N",
-    )
-    dark = "isValid(datum.estimate) && luminance(scale('color', datum.estimate)) < 0.19"
-    numbers = base.mark_text(fontSize=11, aria=False, invalid="show").encode(
-        text="mark:N",
-        color=altair.condition(dark, altair.value("#ffffff"), altair.value("#1d2433")),
-    )
-    layers = (squares + numbers).transform_calculate(
-        mark=f"({empty}) ? '–' : replace(format(datum.estimate, '.2f'), '-', '−') + datum.flag"
-    )
-    chart = layers.properties(
-        width=altair.Step(_CELL["width"]), height=altair.Step(_CELL["height"])
-    ).facet(
-        facet=altair.Facet(
-            "panel:N",
-            sort=altair.EncodingSortField("panel_order", op="min"),
-            title=None,
-            header=altair.Header(
-                labelExpr="split(datum.label, '\\n')", labelAnchor="start", labelFontWeight="bold"
-            ),
-        ),
-        columns=1,
-    )
-    return specification(chart)
-
-
-def specification(chart: altair.TopLevelMixin) -> dict[str, Any]:
-    """Give a chart's specification in the page's colours, which follow light and dark.
-
-    Its data come from the script, and `limit` too where it is used.
-    """
-    ink = "currentColor"
-    configured = chart.configure(
-        background="transparent",
-        font="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
-        view=altair.ViewConfig(stroke=None),
-        axis=altair.AxisConfig(
-            labelColor=ink,
-            titleColor=ink,
-            domainColor=ink,
-            tickColor=ink,
-            gridColor="#8a93a3",
-            gridOpacity=0.3,
-            titleFontWeight="normal",
-            labelFontSize=12,
-            titleFontSize=12,
-        ),
-        axisY=altair.AxisConfig(labelLimit=240),
-        header=altair.HeaderConfig(labelColor=ink, labelFontSize=13),
-        legend=altair.LegendConfig(labelColor=ink, titleColor=ink, titleFontWeight="normal"),
-    )
-    found: dict[str, Any] = configured.to_dict()
-    found.pop("datasets", None)
-    return found
 
 
 _FLAG = (
@@ -184,9 +108,6 @@ def chart_estimates(
     leading = CODINGS[lead_coding(design) != PUBLISHED]
     codings = list(dict.fromkeys([leading, CODINGS[False]]))
     tests = [test for test in LEVEL_TESTS if _name_level(test) in set(rows["level"])]
-    top_ps = sorted(set(rows["top_p"]) - {ANY_TOP_P}, key=float)
-    if ANY_TOP_P in set(rows["top_p"]):
-        top_ps.append(ANY_TOP_P)
     contrasts = list_contrasts(fits["term"], design)
     dimensions = [
         Dimension("model", "Model", rows["model"].unique(maintain_order=True).to_list()),
@@ -201,10 +122,7 @@ def chart_estimates(
             "level", "Level", [_name_level(each) for each in tests], [each.key for each in tests]
         ),
         Dimension("contrast", "Contrast", list(dict.fromkeys(each.label for each in contrasts))),
-        Dimension(
-            "temperature", "temperature", sorted(set(rows["temperature"]), key=float), named=True
-        ),
-        Dimension("top_p", "top-p", top_ps, named=True),
+        *list_grid(rows),
     ]
     return Chart(
         anchor=anchor,
@@ -235,5 +153,5 @@ def chart_estimates(
             "unit": "setting",
         },
         twins=f"{folder}/{{model}}/{{encoder}}-{{level}}{{coding}}",
-        panel_width=max(_CELL["width"] * len(top_ps) + 8, 150),
+        panel_width=max(_SQUARE[0] * rows["top_p"].n_unique() + 8, 150),
     )

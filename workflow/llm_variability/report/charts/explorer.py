@@ -66,6 +66,14 @@ class Number:
             raise ValueError(f"number {self.key}: format {self.format} is none of {FORMATS}")
 
 
+TESTS = (
+    Number("p_value", "p", "p"),
+    Number("p_holm", "p, Holm", "p"),
+    Number("p_bh", "p, Benjamini-Hochberg", "p"),
+)
+"""A p-value and both adjusted ones."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """A way to read the rows of a chart, chosen by a switch: which of their columns is drawn.

@@ -9,11 +9,19 @@ from typing import Any
 import altair
 import polars as pl
 
-from llm_variability.report.charts.estimates import specification
-from llm_variability.report.charts.explorer import Chart, Dimension, Number
+from llm_variability.report.charts.drawing import (
+    DIVERGING,
+    GREY,
+    SHOWN,
+    specify_panels,
+    specify_squares,
+    title_legend,
+)
+from llm_variability.report.charts.explorer import TESTS, Chart, Dimension, Number
 from llm_variability.report.code.figures import describe_setting
+from llm_variability.report.code.names import name_measure
 from llm_variability.report.comparisons import Setting
-from llm_variability.report.contrasts import ASTERISKS, SIGNIFICANCE
+from llm_variability.report.marks import star_rows
 from llm_variability.report.personas.names import (
     FEATURES,
     LEAKAGE,
@@ -41,19 +49,10 @@ VARIANT_NAMES = {ITERATIONS: "every prompt", "sampled": "one sampled prompt, as 
 ONE, TWO = "within one", "between two"
 RIGHT, WRONG = "guessed right", "taken for another"
 
-_GREY = "#8a93a3"
-_SHOWN = altair.NamedData("shown")
-_TESTS = (
-    Number("p_value", "p", "p"),
-    Number("p_holm", "p, Holm", "p"),
-    Number("p_bh", "p, Benjamini-Hochberg", "p"),
-)
+_HIGH = 28
+"""Of a square, in pixels."""
+
 _INTERVAL = Number("ci_low", "95% interval", "plain", upto="ci_high")
-
-
-def name_measure(measure: str) -> str:
-    """Name a measure of programs: TSED, TSED as published, or the encoder."""
-    return {"tsed": "TSED", "tsed-published": "TSED, as published"}.get(measure, measure)
 
 
 @dataclass(frozen=True)
@@ -126,13 +125,6 @@ def chart_personas(tables: Mapping[str, pl.DataFrame], study: PersonaStudy) -> d
 # ----------------------------------------------------------------------------------- parts
 
 
-def _flag(stars: str, among: pl.Expr | None = None) -> pl.Expr:
-    """Mark rows whose p-value, adjusted as asterisks are, is below 5%."""
-    small = pl.col(ASTERISKS[stars][0]) < SIGNIFICANCE
-    marked = small if among is None else small & among
-    return pl.when(marked).then(pl.lit("*")).otherwise(None).alias("flag")
-
-
 def _name_setting(setting: tuple[str | None, str | None]) -> str:
     temperature, top_p = setting
     return "no setting" if temperature is None else describe_setting((temperature, top_p))
@@ -190,48 +182,6 @@ def _axis(key: str, title: str | None, channel: type, **axis: Any) -> Any:
     )
 
 
-def _in_panels(layers: altair.LayerChart) -> dict[str, Any]:
-    chart = layers.facet(
-        facet=altair.Facet(
-            "panel:N",
-            sort=altair.EncodingSortField("panel_order", op="min"),
-            title=None,
-            header=altair.Header(
-                labelExpr="split(datum.label, '\\n')", labelAnchor="start", labelFontWeight="bold"
-            ),
-        ),
-        columns=1,
-    )
-    return specification(chart)
-
-
-def _specify_matrix(
-    x: Any, y: Any, value: str, legend: Sequence[str], scale: altair.Scale, wide: int
-) -> dict[str, Any]:
-    """Give a heatmap whose column of words `mark` is written into its cells."""
-    empty = f"!isValid(datum.{value})"
-    base = altair.Chart(_SHOWN).encode(x=x, y=y)
-    squares = base.mark_rect(stroke="white", strokeWidth=1.5, invalid="show").encode(
-        color=altair.condition(
-            empty,
-            altair.value(_GREY),
-            altair.Color(
-                f"{value}:Q",
-                scale=scale,
-                legend=altair.Legend(title=list(legend), gradientLength=110),
-            ),
-        ),
-        description="say:N",
-    )
-    dark = f"isValid(datum.{value}) && luminance(scale('color', datum.{value})) < 0.19"
-    words = base.mark_text(fontSize=11, aria=False, invalid="show").encode(
-        text="mark:N",
-        color=altair.condition(dark, altair.value("#ffffff"), altair.value("#1d2433")),
-    )
-    layers = (squares + words).properties(width=altair.Step(wide), height=altair.Step(28))
-    return _in_panels(layers)
-
-
 def _choose_width(columns: Sequence[str]) -> int:
     """Give the width of a cell in pixels, less where there are many columns."""
     return 56 if len(columns) <= 5 else 44
@@ -247,13 +197,6 @@ _SEQUENTIAL = altair.Scale(
     domainMax=altair.ExprRef("limit"),
     nice=False,
     zero=False,
-)
-_DIVERGING = altair.Scale(
-    scheme="redblue",
-    reverse=True,
-    domainMid=0,
-    domainMin=altair.ExprRef("-limit"),
-    domainMax=altair.ExprRef("limit"),
 )
 _UPRIGHT = {"labelAngle": -45, "orient": "bottom"}
 
@@ -302,7 +245,7 @@ def chart_similarity(separation: pl.DataFrame, study: PersonaStudy) -> Chart | N
         pl.col("variant").replace_strict(VARIANT_NAMES),
         pl.col("measure").map_elements(name_measure, return_dtype=pl.String),
         pl.when(pl.col("second").is_null()).then(pl.lit(ONE)).otherwise(pl.lit(TWO)).alias("kind"),
-        _flag(study.stars, pl.col("second").is_not_null()),
+        star_rows(study.stars, pl.col("second").is_not_null()).alias("flag"),
         study.tell_reason(),
     )
     called = [names[level] for level in levels]
@@ -328,7 +271,7 @@ def chart_similarity(separation: pl.DataFrame, study: PersonaStudy) -> Chart | N
             Number("between", "between", "plain"),
             Number("difference", "within − between", "plain"),
             _INTERVAL,
-            *_TESTS,
+            *TESTS,
             Number("n_prompts", "prompts", "count"),
             Number("n_programs", "programs", "count"),
             Number("n_pairs", "pairs", "count"),
@@ -345,23 +288,14 @@ def chart_similarity(separation: pl.DataFrame, study: PersonaStudy) -> Chart | N
 
 
 def _specify_similarity(wide: int) -> dict[str, Any]:
-    found = _specify_matrix(
-        _axis("column", None, altair.X, **_UPRIGHT),
-        _axis("row", None, altair.Y),
+    return specify_squares(
+        (_axis("column", None, altair.X, **_UPRIGHT), _axis("row", None, altair.Y)),
         "similarity",
-        ["mean", "similarity"],
+        "!isValid(datum.similarity) ? '–' : format(datum.similarity, '.2f') + datum.flag",
         _SEQUENTIAL,
-        wide,
+        title_legend(["mean", "similarity"]),
+        (wide, _HIGH),
     )
-    return _write_cells(
-        found, "!isValid(datum.similarity) ? '–' : format(datum.similarity, '.2f') + datum.flag"
-    )
-
-
-def _write_cells(spec: dict[str, Any], expression: str) -> dict[str, Any]:
-    """Say what is written into cells by an expression of their numbers."""
-    spec["transform"] = [{"calculate": expression, "as": "mark"}]
-    return spec
 
 
 # ------------------------------------------------------------------------------- contrasts
@@ -394,7 +328,7 @@ def chart_contrasts(separation: pl.DataFrame, study: PersonaStudy) -> Chart | No
         pl.Series("contrast", contrasts, dtype=pl.String),
         pl.col("variant").replace_strict(VARIANT_NAMES),
         pl.col("measure").map_elements(name_measure, return_dtype=pl.String),
-        _flag(study.stars),
+        star_rows(study.stars).alias("flag"),
         study.tell_reason(),
     )
     there = set(contrasts)
@@ -421,7 +355,7 @@ def chart_contrasts(separation: pl.DataFrame, study: PersonaStudy) -> Chart | No
         numbers=[
             Number("difference", "within − between", "plain"),
             _INTERVAL,
-            *_TESTS,
+            *TESTS,
             Number("same_prompt", "one prompt", "plain"),
             Number("within", "within", "plain"),
             Number("between", "between", "plain"),
@@ -452,27 +386,27 @@ _TWO_LINES = "split(replace(datum.label, ' – ', ' –\\n'), '\\n')"
 
 
 def _specify_contrasts() -> dict[str, Any]:
-    base = altair.Chart(_SHOWN).encode(
+    base = altair.Chart(SHOWN).encode(
         y=_axis("contrast", None, altair.Y, labelExpr=_TWO_LINES, grid=True)
     )
     zero = (
-        altair.Chart(_SHOWN)
-        .mark_rule(color=_GREY, strokeDash=[4, 3], aria=False)
+        altair.Chart(SHOWN)
+        .mark_rule(color=GREY, strokeDash=[4, 3], aria=False)
         .encode(x=altair.datum(0))
     )
-    spans = base.mark_rule(strokeWidth=2, color=_GREY, aria=False).encode(
+    spans = base.mark_rule(strokeWidth=2, color=GREY, aria=False).encode(
         x=altair.X("ci_low:Q", title="within − between"), x2="ci_high:Q"
     )
     points = base.mark_point(
         shape="square", filled=True, size=110, stroke="#1d2433", strokeWidth=1, opacity=1
     ).encode(
         x="difference:Q",
-        color=altair.Color("difference:Q", scale=_DIVERGING, legend=None),
+        color=altair.Color("difference:Q", scale=DIVERGING, legend=None),
         description="say:N",
     )
     stars = base.mark_text(align="left", dx=9, dy=-5, fontSize=15, color="currentColor", aria=False)
     marks = stars.encode(x="difference:Q", text="flag:N")
-    return _in_panels(_with_missing(zero + spans + points + marks, base, "difference"))
+    return specify_panels(_with_missing(zero + spans + points + marks, base, "difference"))
 
 
 def _with_missing(layers: altair.LayerChart, base: altair.Chart, value: str) -> altair.LayerChart:
@@ -480,7 +414,7 @@ def _with_missing(layers: altair.LayerChart, base: altair.Chart, value: str) -> 
 
     Rows with one are left out since they have no `lacking`.
     """
-    crosses = base.mark_point(shape="cross", size=60, filled=True, color=_GREY).encode(
+    crosses = base.mark_point(shape="cross", size=60, filled=True, color=GREY).encode(
         x=altair.value(7),
         opacity=altair.Opacity(
             "lacking:Q", scale=altair.Scale(domain=[0, 1], range=[0, 1]), legend=None
@@ -536,7 +470,7 @@ def chart_features(means: pl.DataFrame, study: PersonaStudy) -> Chart | None:
         pl.col("feature").replace_strict(titles),
         pl.col("persona").replace_strict(names),
         pl.Series("mark", written, dtype=pl.String),
-        _flag(study.stars),
+        star_rows(study.stars).alias("flag"),
         study.tell_reason(),
     )
     over: list[Dimension] = []
@@ -563,7 +497,7 @@ def chart_features(means: pl.DataFrame, study: PersonaStudy) -> Chart | None:
             Number("mean", "mean"),
             Number("ci_low", "95% interval", upto="ci_high"),
             Number("standardised", "from the mean, in SD"),
-            *_TESTS,
+            *TESTS,
             Number("n_prompts", "prompts", "count"),
         ],
         words=["flag", "reason", "mark"],
@@ -586,15 +520,14 @@ def chart_features(means: pl.DataFrame, study: PersonaStudy) -> Chart | None:
 
 
 def _specify_features(wide: int) -> dict[str, Any]:
-    found = _specify_matrix(
-        _axis("persona", None, altair.X, **_UPRIGHT),
-        _axis("feature", None, altair.Y),
+    return specify_squares(
+        (_axis("persona", None, altair.X, **_UPRIGHT), _axis("feature", None, altair.Y)),
         "standardised",
-        ["standard", "deviations"],
-        _DIVERGING,
-        wide,
+        "datum.mark + datum.flag",
+        DIVERGING,
+        title_legend(["standard", "deviations"]),
+        (wide, _HIGH),
     )
-    return _write_cells(found, "datum.mark + datum.flag")
 
 
 # --------------------------------------------------------------------------------- guesses
@@ -607,7 +540,9 @@ def chart_leakage(leakage: pl.DataFrame, study: PersonaStudy) -> Chart | None:
     """
     if not leakage.height:
         return None
-    rows = _name_settings(leakage).with_columns(_flag(study.stars), study.tell_reason())
+    rows = _name_settings(leakage).with_columns(
+        star_rows(study.stars).alias("flag"), study.tell_reason()
+    )
     views = rows["features"].unique(maintain_order=True).to_list()
     return Chart(
         anchor=study.anchor_of(LEAKAGE),
@@ -626,7 +561,7 @@ def chart_leakage(leakage: pl.DataFrame, study: PersonaStudy) -> Chart | None:
             Number("chance", "chance", "percent"),
             Number("permuted", "permuted, mean", "percent"),
             Number("permuted_high", "permuted, 95th percentile", "percent"),
-            *_TESTS,
+            *TESTS,
             Number("n_personas", "personas", "count"),
             Number("n_prompts", "prompts", "count"),
             Number("n_programs", "programs", "count"),
@@ -650,14 +585,14 @@ def chart_leakage(leakage: pl.DataFrame, study: PersonaStudy) -> Chart | None:
 
 
 def _specify_leakage() -> dict[str, Any]:
-    base = altair.Chart(_SHOWN).encode(y=_axis("features", None, altair.Y, grid=False))
+    base = altair.Chart(SHOWN).encode(y=_axis("features", None, altair.Y, grid=False))
     percents = altair.X(
         "permuted:Q",
         title="balanced accuracy",
         scale=altair.Scale(domain=[0, 1]),
         axis=altair.Axis(format=".0%", tickCount=5),
     )
-    bands = base.mark_bar(height=14, color=_GREY, opacity=0.45, aria=False).encode(
+    bands = base.mark_bar(height=14, color=GREY, opacity=0.45, aria=False).encode(
         x=percents, x2="permuted_high:Q"
     )
     chance = base.mark_tick(
@@ -668,7 +603,7 @@ def _specify_leakage() -> dict[str, Any]:
     ).encode(x="accuracy:Q", description="say:N")
     stars = base.mark_text(align="left", dx=9, dy=-5, fontSize=15, color="currentColor", aria=False)
     marks = stars.encode(x="accuracy:Q", text="flag:N")
-    return _in_panels(_with_missing(bands + chance + points + marks, base, "accuracy"))
+    return specify_panels(_with_missing(bands + chance + points + marks, base, "accuracy"))
 
 
 def chart_confusions(confusions: pl.DataFrame, study: PersonaStudy) -> Chart | None:
@@ -722,12 +657,11 @@ def chart_confusions(confusions: pl.DataFrame, study: PersonaStudy) -> Chart | N
 
 
 def _specify_confusions(wide: int) -> dict[str, Any]:
-    found = _specify_matrix(
-        _axis("guessed", "guessed", altair.X, **_UPRIGHT),
-        _axis("persona", "asked by", altair.Y),
+    return specify_squares(
+        (_axis("guessed", "guessed", altair.X, **_UPRIGHT), _axis("persona", "asked by", altair.Y)),
         "share",
-        ["share of", "who asked"],
+        "isValid(datum.share) ? datum.programs : '–'",
         altair.Scale(scheme="cividis", domain=[0, 1]),
-        wide,
+        title_legend(["share of", "who asked"]),
+        (wide, _HIGH),
     )
-    return _write_cells(found, "isValid(datum.share) ? datum.programs : '–'")

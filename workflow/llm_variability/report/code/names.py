@@ -63,3 +63,8 @@ def list_code_heatmaps(measures: Sequence[str]) -> list[CodeFigure]:
         for measure in measures
         for kind, label in HEATMAP_KINDS.items()
     ]
+
+
+def name_measure(measure: str) -> str:
+    """Name a measure of programs: TSED, TSED as published, or the encoder."""
+    return {"tsed": "TSED", "tsed-published": "TSED, as published"}.get(measure, measure)
