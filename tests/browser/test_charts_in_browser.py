@@ -187,6 +187,7 @@ def test_pointing_at_a_square_tells_its_numbers(page):
 def test_the_table_of_what_is_shown_has_a_row_a_square(page):
     with open_page(page) as (view, _):
         view.locator(f"{CHART} details summary").click()
+        view.locator(f"{CHART} details tbody tr").first.wait_for()
         assert view.locator(f"{CHART} details tbody tr").count() == view.locator(MARKS).count()
 
 
