@@ -161,6 +161,18 @@ def judge(rule: Rule, study: str, target: str, values: pl.DataFrame, reason: str
     )
 
 
+def count_failed_tests(fits: pl.DataFrame, test: Sequence[str], failed: pl.Expr) -> pl.DataFrame:
+    """Count the tests of each model and setting that failed, settings without any among them.
+
+    fits: rows of estimates. test: columns that tell the tests of a model and setting apart. failed:
+    whether an estimate could not be made or relied on; a test fails with any of its estimates.
+    """
+    place = ["model", "temperature", "top_p"]
+    tests = fits.group_by(*place, *test, maintain_order=True).agg(failed.any().alias("failed"))
+    counted = tests.group_by(place, maintain_order=True).agg(pl.col("failed").sum().alias("value"))
+    return name_settings(counted)
+
+
 _STATUS_CHECKS = {
     "empty": ("empty draws", "share of the draws that hold no text"),
     "truncated": ("draws cut at the token limit", "share of the draws that were cut"),

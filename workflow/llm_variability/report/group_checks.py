@@ -20,6 +20,7 @@ from llm_variability.report.diagnostics import (
     Check,
     Rule,
     check_draws,
+    count_failed_tests,
     judge,
     name_settings,
 )
@@ -85,17 +86,9 @@ def count_failures(fits: pl.DataFrame, design: Design) -> pl.DataFrame:
     fits: rows of an ADJUSTED table of one study. A test is one of an analysis, measure, level and
     scope. Settings in which nothing is fitted by design are left out.
     """
-    test = ["analysis", "measure", "level", "scope"]
     failed = pl.col("term").is_null() | ~pl.col("converged")
-    tests = (
-        fits.filter(~is_anchor(design))
-        .group_by("model", "temperature", "top_p", *test, maintain_order=True)
-        .agg(failed.any().alias("failed"))
-    )
-    counted = tests.group_by("model", "temperature", "top_p", maintain_order=True).agg(
-        pl.col("failed").sum().alias("value")
-    )
-    return name_settings(counted)
+    test = ("analysis", "measure", "level", "scope")
+    return count_failed_tests(fits.filter(~is_anchor(design)), test, failed)
 
 
 def check_groups(

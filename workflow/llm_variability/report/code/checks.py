@@ -25,6 +25,7 @@ from llm_variability.report.diagnostics import (
     Check,
     Rule,
     check_draws,
+    count_failed_tests,
     judge,
     name_settings,
 )
@@ -107,16 +108,8 @@ def count_failed_fits(fits: pl.DataFrame) -> pl.DataFrame:
 
     fits: rows of `code_fits` of one study.
     """
-    of_fit = ["measure", "set", "method", "level", "random"]
     failed = pl.col("estimate").is_null() | ~pl.col("converged")
-    made = fits.group_by("model", "temperature", "top_p", *of_fit, maintain_order=True).agg(
-        failed.any().alias("failed")
-    )
-    return name_settings(
-        made.group_by("model", "temperature", "top_p", maintain_order=True).agg(
-            pl.col("failed").sum().alias("value")
-        )
-    )
+    return count_failed_tests(fits, ("measure", "set", "method", "level", "random"), failed)
 
 
 def check_code(
